@@ -1,0 +1,37 @@
+//! The project's own chores: `cargo xtask test` and `cargo xtask tidy`. One module a verb.
+
+#![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
+
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Chores of the Dwell workspace.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Chore {
+    /// Run every test of the project, and print one summary.
+    ///
+    /// Needs Rust and a C compiler; installs and starts whatever else the tests need. Exits with 0
+    /// if everything passed; the last line is `N passed, M failed, K skipped`.
+    Test(test::Args),
+    /// Check what the compiler does not: layering, sizes, empty assertions, the map, links.
+    ///
+    /// Prints each finding as `path:line: what is wrong; what would be right`. Exits with 0 if
+    /// there are none.
+    Tidy(tidy::Args),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let chore = Chore::parse();
+    let workspace = workspace::Workspace::load()?;
+    let clean = match chore {
+        Chore::Test(args) => test::run(&args, &workspace),
+        Chore::Tidy(args) => tidy::run(&args, &workspace)?,
+    };
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
