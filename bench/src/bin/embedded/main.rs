@@ -1,0 +1,106 @@
+//! Measures the embedded store beside a bare loop that appends to a file and syncs it, in one run on one disk.
+
+#![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "figures are for people to read")]
+
+mod cycle;
+mod herd;
+mod lateness;
+mod put;
+mod raw;
+mod restart;
+mod world;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use world::{Figure, World};
+
+/// Measure the embedded store: durable puts, whole cycles, lateness, a herd, a restart.
+///
+/// Prints Markdown tables to standard output. Without a command it measures everything, which takes some minutes and
+/// 2 GiB of memory; try `--jobs 100000` first.
+#[derive(Parser)]
+#[command(name = "embedded")]
+struct Args {
+    /// How many jobs the large measurements use
+    #[arg(long, global = true, default_value_t = 1_000_000)]
+    jobs: usize,
+
+    /// Bytes of a body
+    #[arg(long, global = true, default_value_t = 256)]
+    body: usize,
+
+    /// Where to put the files; a directory of its own is made in it and removed afterwards
+    #[arg(long, global = true, default_value = ".")]
+    directory: PathBuf,
+
+    /// Print one JSON object a line instead of tables
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Clone, Copy, Subcommand)]
+enum What {
+    /// Durable puts in batches, beside the bare loop
+    Put,
+    /// Put, lease and ack, beside the bare loop
+    Cycle,
+    /// How late jobs are handed over while many others wait
+    Lateness,
+    /// Very many jobs due in the same millisecond, and what another topic feels of it
+    Herd,
+    /// Starting again after a kill, and memory a waiting job
+    Restart,
+    /// Fill a directory and be killed, which is how `restart` calls this program
+    #[command(hide = true)]
+    Fill,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let all = [What::Put, What::Cycle, What::Lateness, What::Herd, What::Restart];
+    let chosen = args.what.map_or_else(|| all.to_vec(), |what| vec![what]);
+    for what in chosen {
+        let world = match World::new(&args.directory, args.jobs, args.body) {
+            Ok(world) => world,
+            Err(error) => {
+                eprintln_line(&format!("error: {}: {error}", args.directory.display()));
+                return ExitCode::FAILURE;
+            }
+        };
+        let figures = match what {
+            What::Put => put::measure(&world),
+            What::Cycle => cycle::measure(&world),
+            What::Lateness => lateness::measure(&world),
+            What::Herd => herd::measure(&world),
+            What::Restart => restart::measure(&world),
+            What::Fill => restart::fill(&args.directory, args.jobs, args.body),
+        };
+        print_figures(&figures, args.json);
+    }
+    ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stdout, reason = "this is what the program is for")]
+fn print_figures(figures: &[Figure], json: bool) {
+    if json {
+        for figure in figures {
+            println!("{{\"name\": {:?}, \"value\": {}, \"unit\": {:?}}}", figure.name, figure.value, figure.unit);
+        }
+    } else {
+        println!("\n| measure | value |\n|---|---|");
+        for figure in figures {
+            println!("| {} | {} |", figure.name, figure.human());
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "errors are for people")]
+fn eprintln_line(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,98 @@
+//! What every measurement needs: a directory, a store, jobs, and figures.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dwell_core::{Body, Delay, JobId, NewId, NewJob, Store, TopicName, When};
+use dwell_store_embedded::{Config, EmbeddedStore};
+
+/// One number, with its name.
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+}
+
+impl Figure {
+    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { name: name.into(), value, unit }
+    }
+
+    /// As people read it.
+    pub(crate) fn human(&self) -> String {
+        let digits = if self.value >= 100.0 { 0 } else { 2 };
+        format!("{:.digits$} {}", self.value, self.unit)
+    }
+}
+
+/// A place to measure in.
+pub(crate) struct World {
+    pub(crate) runtime: tokio::runtime::Runtime,
+    pub(crate) jobs: usize,
+    pub(crate) body: Body,
+    directory: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new(parent: &Path, jobs: usize, body: usize) -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("dwell-bench-").tempdir_in(parent)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        Ok(Self { runtime, jobs, body: Body::Bytes(Arc::from(vec![b'x'; body])), directory })
+    }
+
+    /// A path of its own in the directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A fresh store.
+    pub(crate) fn store(&self, name: &str) -> Arc<dyn Store> {
+        open(&self.path(name))
+    }
+
+    /// A job of a topic, due after `delay` milliseconds, known to nobody else.
+    pub(crate) fn job(&self, topic: &TopicName, id: u64, delay: u64) -> NewJob {
+        job(topic, id, delay, &self.body)
+    }
+}
+
+/// Opens a store with a budget that is in nobody's way.
+pub(crate) fn open(path: &Path) -> Arc<dyn Store> {
+    let config = Config { memory: 8 << 30, ..Config::in_directory(path) };
+    Arc::new(EmbeddedStore::open(&config).expect("the store opens"))
+}
+
+pub(crate) fn job(topic: &TopicName, id: u64, delay: u64, body: &Body) -> NewJob {
+    let id = JobId::new(&format!("job-{id:012}")).expect("a good id");
+    let when = When::In(Delay::from_millis(delay).expect("within ten years"));
+    let new = NewJob::new(topic.clone(), id.clone(), when);
+    NewJob { id: NewId::Named(id), body: body.clone(), ..new }
+}
+
+pub(crate) fn topic(name: &str) -> TopicName {
+    TopicName::new(name).expect("a good topic")
+}
+
+#[expect(clippy::disallowed_methods, reason = "measuring is reading clocks")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// The value below which this share of all lies, in milliseconds.
+pub(crate) fn percentile(durations: &mut [Duration], share: f64) -> f64 {
+    durations.sort_unstable();
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index"
+    )]
+    let index = ((durations.len() as f64 - 1.0) * share) as usize;
+    durations.get(index).map_or(0.0, |duration| duration.as_secs_f64() * 1_000.0)
+}
+
+pub(crate) fn rate(count: usize, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64()
+}

@@ -1,0 +1,7 @@
+//! Measurements: ratios against peers from the same run.
+//!
+//! Each program in `src/bin/` compares one thing and prints a table for its README. What they
+//! share is here.
+
+pub mod memory;
+pub mod random;

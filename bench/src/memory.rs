@@ -1,0 +1,24 @@
+//! How much memory this process holds.
+
+use std::fs;
+
+/// Bytes of this process that are in memory, as Linux counts them; 0 where it does not.
+pub fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = resident.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok());
+    kib.unwrap_or(0_u64) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touched_memory_is_seen() {
+        let before = resident_bytes();
+        let touched = vec![1_u8; 64 << 20];
+        let after = resident_bytes();
+        assert!(after >= before + (60 << 20), "{before} before, {after} after {}", touched.len());
+    }
+}

@@ -1,0 +1,47 @@
+//! The clocks a store reads. Production has one; tests and simulations bring their own.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use dwell_core::Timestamp;
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync + 'static {
+    /// What the wall clock says. It may be wrong, and it may be set.
+    fn wall(&self) -> Timestamp;
+
+    /// What carries the store's timeline between two looks at the wall clock. It never falls.
+    fn monotonic(&self) -> Duration;
+
+    /// What waiting consumers go by: real time, also where the timeline is made up.
+    fn real(&self) -> Duration;
+}
+
+/// The machine's own clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    begun: Instant,
+}
+
+impl Default for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the time comes from")]
+    fn default() -> Self {
+        Self { begun: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the time comes from")]
+    fn wall(&self) -> Timestamp {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let millis = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
+        Timestamp::from_millis(millis).unwrap_or(Timestamp::MAX)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn real(&self) -> Duration {
+        self.begun.elapsed()
+    }
+}

@@ -1,0 +1,77 @@
+//! How an embedded store is set up.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dwell_core::{Defaults, limits};
+
+use crate::clock::{Clock, SystemClock};
+use crate::storage::{MemoryStorage, Storage};
+
+/// How an embedded store is set up. [`Config::in_directory`] and [`Config::in_memory`] are the usual beginnings.
+#[derive(Clone)]
+pub struct Config {
+    /// Where jobs are kept.
+    pub place: Place,
+    /// What an answered success survives.
+    pub durability: Durability,
+    /// What holds where neither job nor topic says.
+    pub defaults: Defaults,
+    /// How many topics there may be.
+    pub max_topics: usize,
+    /// Bytes of memory jobs may take; past it puts are refused with `storage_full`, and nothing else is.
+    pub memory: usize,
+    /// Bytes of one journal segment, whole pages.
+    pub segment: u64,
+    /// Start even though the wall clock is more than an hour behind what the store has seen.
+    pub accept_clock: bool,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Where jobs are kept.
+#[derive(Clone)]
+pub enum Place {
+    /// In files of this directory, which belongs to one process at a time.
+    Directory(PathBuf),
+    /// Behind this door: memory, or something a test has made up.
+    Storage(Arc<dyn Storage>),
+}
+
+/// What an answered success survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut: success is answered after the change is synced to disk.
+    Sync,
+    /// A crash of the process; a power cut loses at most what came in this long before it.
+    Interval(Duration),
+    /// A crash of the process; a power cut loses what the system had not written by itself.
+    None,
+}
+
+impl Config {
+    /// A store in a directory, with everything as it is unless said otherwise.
+    pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
+        Self::at(Place::Directory(directory.into()))
+    }
+
+    /// A store that is gone when the process is.
+    pub fn in_memory() -> Self {
+        let config = Self::at(Place::Storage(Arc::new(MemoryStorage::default())));
+        Self { durability: Durability::None, ..config }
+    }
+
+    fn at(place: Place) -> Self {
+        Self {
+            place,
+            durability: Durability::Sync,
+            defaults: Defaults::default(),
+            max_topics: limits::DEFAULT_MAX_TOPICS,
+            memory: 1 << 30,
+            segment: 64 << 20,
+            accept_clock: false,
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
+}

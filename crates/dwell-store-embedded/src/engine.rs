@@ -1,0 +1,260 @@
+//! The engine: all state, one owner, no I/O.
+//!
+//! The engine is told what to do and what time it is, changes its memory at once, appends what it did to the current
+//! batch, and holds the answer back until that batch is durable. Whoever runs it takes batches out as frames
+//! ([`Engine::take_frame`]), writes and syncs them, and says so ([`Engine::synced`]) or says that it failed
+//! ([`Engine::fail`]). The same calls in the same order give the same frames and the same answers, so a simulator can
+//! run it unchanged.
+//!
+//! ```text
+//!  command ─▶ tick(now): timers     ─▶ batch of records ─▶ frame ─▶ (write, sync) ─▶ synced ─▶ answers leave
+//!             apply: memory changes     held answers ───────────────────────────────────┘
+//!             serve: those who wait
+//! ```
+
+mod answers;
+mod batch;
+mod clean;
+mod command;
+mod done;
+mod index;
+mod leases;
+mod looks;
+mod replay;
+mod slots;
+mod timers;
+mod topic;
+mod totals;
+mod verbs;
+mod waiters;
+mod whole_topics;
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use dwell_core::{Defaults, StoreError, Timestamp, TopicName};
+use foldhash::fast::RandomState as FastHash;
+use hashbrown::HashMap;
+use timing_wheel::TimingWheel;
+
+pub(crate) use batch::SealedFrame;
+pub(crate) use command::Command;
+pub(crate) use replay::ReplayError;
+
+use self::answers::Answers;
+use self::batch::Batch;
+use self::clean::Cleaning;
+use self::done::DoneJobs;
+use self::slots::Slots;
+use self::timers::Timer;
+use self::topic::Topic;
+use self::waiters::Waiters;
+use crate::format::record::TopicId;
+
+/// How many timers one turn deals with before it looks at commands again.
+const TIMERS_A_TURN: usize = 4_096;
+
+/// What an engine is told when it is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// What holds where neither job nor topic says.
+    pub(crate) defaults: Defaults,
+    /// How many topics there may be.
+    pub(crate) max_topics: usize,
+    /// Bytes of memory jobs may take.
+    pub(crate) memory: usize,
+    /// Bytes of one journal segment.
+    pub(crate) segment: u64,
+}
+
+/// Where a start takes up what the last one left off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// This start's own number.
+    pub(crate) epoch: u64,
+    /// The segment this start writes to first.
+    pub(crate) segment: u64,
+    /// Everything up to this sequence was there when it began.
+    pub(crate) durable: u64,
+    /// The first sequence it may use.
+    pub(crate) sequence: u64,
+    /// The first job number it may use.
+    pub(crate) number: u64,
+    /// The first topic id it may use.
+    pub(crate) topic: u32,
+}
+
+/// What time it is: on the store's timeline, and on the clock that waiting consumers go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Now {
+    /// The timeline, rounded down: what is due by then is due.
+    pub(crate) at: Timestamp,
+    /// The timeline, rounded up: what delays count from.
+    pub(crate) up: Timestamp,
+    /// Real time, since some beginning.
+    pub(crate) real: Duration,
+}
+
+/// All that the store knows, and what it does.
+pub(crate) struct Engine {
+    settings: Settings,
+    now: Now,
+    slots: Slots,
+    done: DoneJobs,
+    topics: HashMap<TopicId, Topic, FastHash>,
+    names: HashMap<TopicName, TopicId, FastHash>,
+    next_topic: u32,
+    next_number: u64,
+    wheel: TimingWheel<Timer>,
+    waiters: Waiters,
+    batch: Batch,
+    answers: Answers,
+    cleaning: Cleaning,
+    failed: Option<StoreError>,
+    closing: bool,
+    swept_at: Duration,
+    dice: RandomState,
+    rolls: u64,
+}
+
+impl Engine {
+    /// An engine without jobs, to be replayed into and then begun.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let epoch = Timestamp::EPOCH;
+        let origin = Origin { epoch: 0, segment: 0, durable: 0, sequence: 1, number: 1, topic: 1 };
+        Self {
+            now: Now { at: epoch, up: epoch, real: Duration::ZERO },
+            slots: Slots::default(),
+            done: DoneJobs::default(),
+            topics: HashMap::default(),
+            names: HashMap::default(),
+            next_topic: origin.topic,
+            next_number: origin.number,
+            wheel: TimingWheel::new(0),
+            waiters: Waiters::default(),
+            batch: Batch::new(origin, settings.segment),
+            answers: Answers::default(),
+            cleaning: Cleaning::new(0),
+            failed: None,
+            closing: false,
+            swept_at: Duration::ZERO,
+            dice: RandomState::new(),
+            rolls: 0,
+            settings,
+        }
+    }
+
+    /// Takes up where the last run left off, once everything has been replayed.
+    pub(crate) fn begin(&mut self, origin: Origin, now: Now, first_segment: u64) {
+        self.now = now;
+        self.swept_at = now.real;
+        self.next_topic = self.next_topic.max(origin.topic);
+        self.next_number = self.next_number.max(origin.number);
+        self.batch = Batch::new(origin, self.settings.segment);
+        self.wheel = TimingWheel::new(now.at.as_millis());
+        self.cleaning = Cleaning::new(first_segment);
+        self.replayed();
+    }
+
+    /// Moves time on and does what is due. Whether there is more to do at this time.
+    pub(crate) fn tick(&mut self, now: Now) -> bool {
+        self.now = Now { at: self.now.at.max(now.at), up: self.now.up.max(now.up), real: now.real };
+        if self.failed.is_some() {
+            return false;
+        }
+        let more = self.run_timers(TIMERS_A_TURN);
+        self.sweep();
+        self.clean_step();
+        more
+    }
+
+    /// Carries out one command.
+    pub(crate) fn apply(&mut self, command: Command) {
+        if let Some(error) = &self.failed {
+            return command.refuse(error.clone());
+        }
+        if self.closing {
+            return command.refuse(StoreError::Closed);
+        }
+        command.run(self);
+    }
+
+    /// When something is to be done next even if nobody calls: at a time of the timeline, or of real time.
+    pub(crate) fn next_wake(&self) -> (Option<Timestamp>, Option<Duration>) {
+        if self.failed.is_some() {
+            return (None, None);
+        }
+        let timer = self.wheel.next_deadline().and_then(|at| Timestamp::from_millis(at).ok());
+        (timer, self.waiters.next_deadline())
+    }
+
+    /// The next frame to write, if there is anything in it and the one before it is durable.
+    pub(crate) fn take_frame(&mut self) -> Option<SealedFrame> {
+        if self.failed.is_some() {
+            return None;
+        }
+        self.batch.seal(self.now.at)
+    }
+
+    /// The frame that was taken last is durable: answers that waited for it leave.
+    pub(crate) fn synced(&mut self) {
+        let durable = self.batch.synced();
+        let lost = self.answers.release(durable);
+        for token in lost {
+            self.give_back(token);
+        }
+    }
+
+    /// The journal failed: nothing more is answered, nothing more happens.
+    pub(crate) fn fail(&mut self, detail: String) {
+        let error = StoreError::Failed { detail };
+        self.answers.refuse(&error);
+        self.waiters.refuse(&error);
+        self.failed = Some(error);
+    }
+
+    /// Takes no more commands and answers those who wait with nothing. What is batched is still to be written.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+        let waiting = self.waiters.drain();
+        for waiter in waiting {
+            self.answers.hold_lease(self.batch.last_sequence(), waiter.answer, Vec::new());
+        }
+        self.answers.release(self.batch.durable());
+    }
+
+    /// What is known of the journal, for the manifest and the status.
+    pub(crate) fn journal(&self) -> JournalState {
+        JournalState {
+            last_sequence: self.batch.last_sequence(),
+            next_number: self.next_number,
+            next_topic: self.next_topic,
+            first_segment: self.cleaning.first_segment(),
+            segment: self.batch.segment(),
+            batched: self.batch.len(),
+        }
+    }
+
+    /// Random numbers nobody can foretell from one another: a keyed hash of a counter.
+    fn roll(&mut self) -> u64 {
+        self.rolls += 1;
+        self.dice.hash_one(self.rolls)
+    }
+}
+
+/// Where the journal stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JournalState {
+    /// The last sequence given.
+    pub(crate) last_sequence: u64,
+    /// The number the next job gets.
+    pub(crate) next_number: u64,
+    /// The id the next topic gets.
+    pub(crate) next_topic: u32,
+    /// The oldest segment that is still needed.
+    pub(crate) first_segment: u64,
+    /// The segment frames go to.
+    pub(crate) segment: u64,
+    /// Bytes that wait for the next frame.
+    pub(crate) batched: usize,
+}

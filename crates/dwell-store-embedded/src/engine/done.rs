@@ -1,0 +1,95 @@
+//! Acked jobs that are remembered for as long as their topic's `keep_done` says.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use dwell_core::{DoneJob, JobId, Number, Timestamp, TopicPolicy};
+
+use super::Engine;
+use crate::format::record::{self, TopicId};
+
+/// Remembered jobs, by name, and in the order they are to be forgotten.
+#[derive(Default)]
+pub(super) struct DoneJobs {
+    by_topic: BTreeMap<TopicId, DoneTopic>,
+}
+
+#[derive(Default)]
+struct DoneTopic {
+    by_id: BTreeMap<JobId, Remembered>,
+    oldest_first: VecDeque<(JobId, Number)>,
+}
+
+struct Remembered {
+    done: DoneJob,
+    home: u64,
+}
+
+impl DoneJobs {
+    pub(super) fn insert(&mut self, topic: TopicId, done: DoneJob, home: u64) {
+        let of_topic = self.by_topic.entry(topic).or_default();
+        of_topic.oldest_first.push_back((done.id.clone(), done.number));
+        of_topic.by_id.insert(done.id.clone(), Remembered { done, home });
+    }
+
+    /// A job that is remembered at `now`.
+    pub(super) fn get(&self, topic: TopicId, id: &JobId, policy: &TopicPolicy, now: Timestamp) -> Option<&DoneJob> {
+        let remembered = &self.by_topic.get(&topic)?.by_id.get(id)?.done;
+        is_kept(remembered, policy, now).then_some(remembered)
+    }
+
+    pub(super) fn remove(&mut self, topic: TopicId, id: &JobId) {
+        if let Some(of_topic) = self.by_topic.get_mut(&topic) {
+            of_topic.by_id.remove(id);
+        }
+    }
+
+    pub(super) fn remove_topic(&mut self, topic: TopicId) {
+        self.by_topic.remove(&topic);
+    }
+
+    /// Those whose record is in this segment.
+    pub(super) fn at_home(&mut self, segment: u64) -> impl Iterator<Item = (TopicId, &DoneJob, &mut u64)> {
+        let all = self.by_topic.iter_mut().flat_map(|(topic, of_topic)| {
+            of_topic.by_id.values_mut().map(|remembered| (*topic, &remembered.done, &mut remembered.home))
+        });
+        all.filter(move |(_, _, home)| **home == segment)
+    }
+
+    fn forget(&mut self, topic: TopicId, policy: &TopicPolicy, now: Timestamp) {
+        let Some(of_topic) = self.by_topic.get_mut(&topic) else { return };
+        while let Some((id, number)) = of_topic.oldest_first.front() {
+            match of_topic.by_id.get(id).filter(|remembered| remembered.done.number == *number) {
+                Some(remembered) if is_kept(&remembered.done, policy, now) => return,
+                Some(_) => drop(of_topic.by_id.remove(id)),
+                None => {}
+            }
+            of_topic.oldest_first.pop_front();
+        }
+        self.by_topic.remove(&topic);
+    }
+}
+
+fn is_kept(done: &DoneJob, policy: &TopicPolicy, now: Timestamp) -> bool {
+    policy.keep_done.is_some_and(|keep| done.done_at.plus(keep.as_millis()) > now)
+}
+
+impl Engine {
+    /// Remembers a job that was acked, if its topic says so.
+    pub(super) fn remember_done(&mut self, topic: TopicId, done: DoneJob) {
+        let keeps = self.topics[&topic].policy.keep_done.is_some_and(|keep| keep.as_millis() > 0);
+        if keeps {
+            self.batch.log(|out| record::encode_done(out, topic, &done));
+            self.done.insert(topic, done, self.batch.segment());
+        }
+    }
+
+    /// Forgets those whose time is over.
+    pub(super) fn forget_done(&mut self) {
+        let topics: Vec<TopicId> = self.done.by_topic.keys().copied().collect();
+        for topic in topics {
+            if let Some(of_topic) = self.topics.get(&topic) {
+                self.done.forget(topic, &of_topic.policy, self.now.at);
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Keeping a topic's indexes true: a job is taken out before it changes and put back after.
+
+use dwell_core::{Line, Phase};
+
+use super::Engine;
+use super::slots::{Index, Slot};
+
+/// Which of its topic's indexes a job is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Indexed {
+    /// In none.
+    None,
+    /// Waiting, and not yet promoted.
+    Delayed,
+    /// Waiting, and ready on this line.
+    Ready(Line),
+    /// Leased.
+    Leased,
+    /// Buried.
+    Buried,
+}
+
+impl Engine {
+    /// Takes a job out of its topic's indexes.
+    pub(super) fn unindex(&mut self, index: Index) {
+        let slot = self.slots.get_mut(index);
+        let indexed = std::mem::replace(&mut slot.indexed, Indexed::None);
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let place = (slot.job.due_at, slot.job.number);
+        match indexed {
+            Indexed::None => {}
+            Indexed::Leased => drop(topic.leased.remove(&place)),
+            Indexed::Buried => drop(topic.buried.remove(&place)),
+            Indexed::Delayed => {
+                topic.waiting.remove(&place);
+                topic.uncount_minute(slot.job.due_at);
+            }
+            Indexed::Ready(line) => {
+                topic.waiting.remove(&place);
+                topic.uncount_minute(slot.job.due_at);
+                topic.ready_count -= 1;
+                let queue = topic.ready.get_mut(&line).expect("a ready job is on its line");
+                queue.remove(&slot.job.order());
+                if queue.is_empty() {
+                    topic.ready.remove(&line);
+                }
+            }
+        }
+        // A place in flight is free, or the head of a line is another: someone who waits may have a job now.
+        if indexed == Indexed::Leased {
+            self.waiters.mark(slot.topic);
+        }
+    }
+
+    /// Puts a job into its topic's indexes and sets its timer.
+    pub(super) fn index(&mut self, index: Index) {
+        let slot = self.slots.get_mut(index);
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let place = (slot.job.due_at, slot.job.number);
+        match &slot.job.phase {
+            Phase::Leased(_) => {
+                topic.leased.insert(place, index);
+                slot.indexed = Indexed::Leased;
+            }
+            Phase::Buried(_) => {
+                topic.buried.insert(place, index);
+                slot.indexed = Indexed::Buried;
+            }
+            Phase::Waiting => {
+                topic.waiting.insert(place, index);
+                topic.count_minute(slot.job.due_at);
+                slot.indexed = Indexed::Delayed;
+                if slot.job.due_at <= self.now.at {
+                    self.promote(index);
+                }
+            }
+        }
+        self.set_timer(index);
+    }
+
+    /// A delayed job is due.
+    pub(super) fn promote(&mut self, index: Index) {
+        let slot = self.slots.get_mut(index);
+        debug_assert_eq!(slot.indexed, Indexed::Delayed);
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let line = slot.job.line();
+        topic.ready.entry(line).or_default().insert(slot.job.order(), index);
+        topic.ready_count += 1;
+        slot.indexed = Indexed::Ready(line);
+        self.waiters.mark(slot.topic);
+    }
+
+    /// Forgets a job that is no more.
+    pub(super) fn remove(&mut self, index: Index) -> Slot {
+        self.unindex(index);
+        let slot = self.slots.remove(index);
+        if let Some(timer) = slot.timer {
+            self.wheel.cancel(timer);
+        }
+        slot
+    }
+}

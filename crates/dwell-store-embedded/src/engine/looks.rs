@@ -1,0 +1,176 @@
+//! What is only looked at: jobs, pages, topics, timelines.
+
+#![expect(clippy::needless_pass_by_value, reason = "a command hands over what it carries")]
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use dwell_core::{
+    Cursor, Found, JobRef, Line, ListQuery, Lookup, Number, Page, Phase, Section, State, TimelineQuery, Timestamp,
+    TopicError, TopicInfo, TopicName, TopicsQuery, limits,
+};
+
+use super::Engine;
+use super::slots::Index;
+use super::topic::{Place, Topic, after};
+
+impl Engine {
+    pub(super) fn get(&mut self, items: Vec<Lookup>) -> Vec<Option<Found>> {
+        items.into_iter().map(|item| self.get_one(&item)).collect()
+    }
+
+    fn get_one(&mut self, item: &Lookup) -> Option<Found> {
+        let index = match item {
+            Lookup::Job(job) => match self.find(job) {
+                Some(index) => index,
+                None => return self.find_done(job),
+            },
+            Lookup::Next(topic, state) => self.next_in(topic, *state)?,
+        };
+        Some(Found::Live(Box::new(self.view(index))))
+    }
+
+    fn find_done(&self, job: &JobRef) -> Option<Found> {
+        let JobRef::Named(name, id) = job else { return None };
+        let topic = *self.names.get(name)?;
+        let done = self.done.get(topic, id, &self.topics[&topic].policy, self.now.at)?;
+        Some(Found::Done(done.clone()))
+    }
+
+    fn next_in(&mut self, name: &TopicName, state: State) -> Option<Index> {
+        loop {
+            let topic = &self.topics[self.names.get(name)?];
+            let index = match state {
+                State::Ready => topic.head(Line::PULL).map(|(_, index)| index),
+                State::Delayed => topic.waiting.range(after(self.now.at)..).next().map(|(_, index)| *index),
+                State::Buried => topic.buried.first_key_value().map(|(_, index)| *index),
+                State::Leased => topic.leased.values().copied().min_by_key(|index| self.lease_end(*index)),
+            }?;
+            let before = self.slots.get(index).indexed;
+            if self.refresh(index) && self.slots.get(index).indexed == before {
+                return Some(index);
+            }
+        }
+    }
+
+    fn lease_end(&self, index: Index) -> (Option<Timestamp>, Number) {
+        let job = &self.slots.get(index).job;
+        let end = if let Phase::Leased(lease) = &job.phase { Some(lease.expires_at) } else { None };
+        (end, job.number)
+    }
+
+    pub(super) fn list(&mut self, query: ListQuery) -> Result<Page, TopicError> {
+        let id = *self.names.get(&query.topic).ok_or(TopicError::NotFound)?;
+        loop {
+            let topic = &self.topics[&id];
+            // One more than a page, to know whether there is another.
+            let indexes: Vec<Index> = places(topic, &query, self.now.at).take(query.limit as usize + 1).collect();
+            // Time may have moved a job elsewhere since its timer was set; then the page is made again.
+            let before: Vec<_> = indexes.iter().map(|&index| self.slots.get(index).indexed).collect();
+            let stays = indexes.iter().zip(before).all(|(&index, indexed)| {
+                let same = self.slots.peek(index).is_some_and(|slot| slot.indexed == indexed);
+                same && self.refresh(index) && self.slots.get(index).indexed == indexed
+            });
+            if stays {
+                return Ok(self.page(&query, &indexes));
+            }
+        }
+    }
+
+    fn page(&self, query: &ListQuery, indexes: &[Index]) -> Page {
+        let mut page = Page::default();
+        let mut bytes = 0;
+        for &index in indexes {
+            bytes += self.slots.get(index).job.body.len();
+            let full = page.jobs.len() >= query.limit as usize || (bytes > query.max_bytes && !page.jobs.is_empty());
+            if full {
+                page.next = page.jobs.last().map(|view| Cursor::at(&view.job, self.now.at));
+                break;
+            }
+            page.jobs.push(self.view(index));
+        }
+        page
+    }
+
+    pub(super) fn topics(&mut self, query: TopicsQuery) -> Vec<TopicInfo> {
+        let wanted = |name: &&TopicName| {
+            name.as_str().starts_with(&query.prefix) && query.after.as_ref().is_none_or(|after| *name > after)
+        };
+        let mut names: Vec<&TopicName> = self.names.keys().filter(wanted).collect();
+        names.sort_unstable();
+        names.truncate(query.limit as usize);
+        names.into_iter().map(|name| self.info(name)).collect()
+    }
+
+    pub(super) fn topic(&mut self, name: TopicName) -> Option<TopicInfo> {
+        self.names.contains_key(&name).then(|| self.info(&name))
+    }
+
+    fn info(&self, name: &TopicName) -> TopicInfo {
+        self.topics[&self.names[name]].info(self.now.at, self.waiters.count(name))
+    }
+
+    pub(super) fn timeline(&mut self, query: TimelineQuery) -> Result<Vec<u64>, TopicError> {
+        let mut buckets = vec![0; query.buckets() as usize];
+        match query.topic() {
+            Some(name) => {
+                let id = self.names.get(name).ok_or(TopicError::NotFound)?;
+                count_minutes(&self.topics[id].minutes, &query, &mut buckets);
+            }
+            None => {
+                for topic in self.topics.values() {
+                    count_minutes(&topic.minutes, &query, &mut buckets);
+                }
+            }
+        }
+        Ok(buckets)
+    }
+}
+
+fn count_minutes(minutes: &BTreeMap<u64, u64>, query: &TimelineQuery, buckets: &mut [u64]) {
+    let first = query.from().as_millis() / limits::MINUTE;
+    let end = first + query.step() / limits::MINUTE * u64::from(query.buckets());
+    for (minute, count) in minutes.range(first..end) {
+        let at = Timestamp::from_millis(minute * limits::MINUTE).ok();
+        if let Some(bucket) = at.and_then(|at| query.bucket_of(at)) {
+            buckets[bucket] += count;
+        }
+    }
+}
+
+/// The places of a list, from its cursor on.
+fn places<'a>(topic: &'a Topic, query: &'a ListQuery, now: Timestamp) -> impl Iterator<Item = Index> + 'a {
+    let sections =
+        [(Section::Waiting, &topic.waiting), (Section::Leased, &topic.leased), (Section::Buried, &topic.buried)];
+    sections
+        .into_iter()
+        .filter(|(section, _)| wants(query, *section))
+        .flat_map(move |(section, places)| places.range(range(query, section, now)).map(|(_, index)| *index))
+}
+
+fn wants(query: &ListQuery, section: Section) -> bool {
+    let state = query.state.is_none_or(|state| Section::of(state) == section);
+    state && query.after.is_none_or(|after| after.section <= section)
+}
+
+/// The part of a section that a list shows: what comes after its cursor, and of waiting jobs those in its state.
+fn range(query: &ListQuery, section: Section, now: Timestamp) -> (Bound<Place>, Bound<Place>) {
+    let cursor = query.after.filter(|after| after.section == section);
+    let cursor = cursor.map(|after| (after.due_at, after.number));
+    let not_due = (section == Section::Waiting).then(|| after(now));
+    let start = match (cursor, not_due, query.state) {
+        (Some(cursor), Some(not_due), Some(State::Delayed)) if cursor < not_due => Bound::Included(not_due),
+        (Some(cursor), _, _) => Bound::Excluded(cursor),
+        (None, Some(not_due), Some(State::Delayed)) => Bound::Included(not_due),
+        (None, _, _) => Bound::Unbounded,
+    };
+    let end = match (not_due, query.state) {
+        // A range must not end before it begins.
+        (Some(not_due), Some(State::Ready)) => Bound::Excluded(cursor.map_or(not_due, |cursor| cursor.max(not_due))),
+        _ => Bound::Unbounded,
+    };
+    match (start, end) {
+        (Bound::Excluded(start), Bound::Excluded(end)) if start >= end => (Bound::Included(end), Bound::Excluded(end)),
+        bounds => bounds,
+    }
+}

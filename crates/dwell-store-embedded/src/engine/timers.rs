@@ -1,0 +1,145 @@
+//! What happens because time passes: promotions, leases and ttls that end, pauses that are over.
+
+use std::time::Duration;
+
+use dwell_core::state::{self, Moment};
+use dwell_core::{Phase, Rules, Timestamp, limits};
+use timing_wheel::Pop;
+
+use super::index::Indexed;
+use super::slots::Index;
+use super::{Engine, totals};
+use crate::format::record::{self, BodyPart, Cause, GoneCause, GoneRecord, TopicId};
+
+/// What the wheel wakes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timer {
+    /// Something about this job is due.
+    Job(Index),
+    /// This topic may hand out again.
+    Topic(TopicId),
+}
+
+impl Engine {
+    /// Runs timers that are due, up to a bound. Whether there are more.
+    pub(super) fn run_timers(&mut self, mut budget: usize) -> bool {
+        let now = self.now.at.as_millis();
+        loop {
+            match self.wheel.pop(now, &mut budget) {
+                Pop::Expired(timer) => match timer.value {
+                    Timer::Job(index) => self.wake_job(index),
+                    Timer::Topic(topic) => self.wake_topic(topic),
+                },
+                Pop::Nothing => break,
+                Pop::OutOfBudget => {
+                    self.serve();
+                    return true;
+                }
+            }
+        }
+        self.serve();
+        false
+    }
+
+    /// Looks for work without having been woken: whatever else is lost, nobody waits longer than this.
+    pub(super) fn sweep(&mut self) {
+        if self.now.real < self.swept_at + Duration::from_millis(limits::SWEEP) {
+            return;
+        }
+        self.swept_at = self.now.real;
+        self.waiters.mark_all(&self.names);
+        self.forget_done();
+        self.serve();
+    }
+
+    fn wake_job(&mut self, index: Index) {
+        self.slots.get_mut(index).timer = None;
+        if !self.refresh(index) {
+            return;
+        }
+        let slot = self.slots.get(index);
+        if slot.indexed == Indexed::Delayed && slot.job.due_at <= self.now.at {
+            self.promote(index);
+        }
+        self.set_timer(index);
+    }
+
+    fn wake_topic(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(&id) {
+            topic.timer = None;
+            self.waiters.mark(id);
+        }
+    }
+
+    /// Does to a job what time alone has done to it. Whether it is still there.
+    pub(super) fn refresh(&mut self, index: Index) -> bool {
+        let slot = self.slots.get(index);
+        let policy = &self.topics[&slot.topic].policy;
+        let rules = Rules { policy, defaults: &self.settings.defaults };
+        if state::next_passage_at(&slot.job, &rules).is_none_or(|at| at > self.now.at) {
+            return true;
+        }
+        self.unindex(index);
+        let random = self.roll();
+        let slot = self.slots.get_mut(index);
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
+        let was_buried = matches!(slot.job.phase, Phase::Buried(_));
+        let moment = Moment { now: self.now.at, version: self.batch.version(), random, rules };
+        let passage = state::pass_time(&mut slot.job, &moment);
+        debug_assert!(passage.changed(), "its passage was due");
+        let cause = if passage.timed_out { Cause::Timeout } else { Cause::Expire };
+        let is_buried = matches!(slot.job.phase, Phase::Buried(_));
+        if passage.timed_out || !was_buried {
+            totals::count(&mut topic.totals, cause, was_buried, is_buried);
+            let job = &slot.job;
+            self.batch.log(|out| record::encode_job(out, topic.id, cause, job, BodyPart::Kept));
+        }
+        if passage.gone {
+            self.log_gone(index, GoneCause::KeepOver);
+            self.remove(index);
+            return false;
+        }
+        self.index(index);
+        true
+    }
+
+    /// Logs that a job is no more, and counts it.
+    pub(super) fn log_gone(&mut self, index: Index, cause: GoneCause) {
+        let slot = self.slots.get(index);
+        let gone = GoneRecord { number: slot.job.number, cause, version: self.batch.version(), at: self.now.at };
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        totals::count_gone(&mut topic.totals, cause);
+        self.batch.log(|out| record::encode_gone(out, &gone));
+    }
+
+    /// Sets a job's timer to the next thing time will do to it.
+    pub(super) fn set_timer(&mut self, index: Index) {
+        let slot = self.slots.get_mut(index);
+        let policy = &self.topics[&slot.topic].policy;
+        let rules = Rules { policy, defaults: &self.settings.defaults };
+        let due = (slot.indexed == Indexed::Delayed).then_some(slot.job.due_at);
+        let passage = state::next_passage_at(&slot.job, &rules);
+        let at = [due, passage].into_iter().flatten().min().map(Timestamp::as_millis);
+        match (at, slot.timer) {
+            (Some(at), Some(timer)) => {
+                self.wheel.reschedule(timer, at);
+            }
+            (Some(at), None) => slot.timer = Some(self.wheel.insert(at, Timer::Job(index))),
+            (None, Some(timer)) => {
+                self.wheel.cancel(timer);
+                slot.timer = None;
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Sets a topic's timer to when it may hand out again, if only time is in the way.
+    pub(super) fn set_topic_timer(&mut self, id: TopicId) {
+        let Some(topic) = self.topics.get_mut(&id) else { return };
+        if let Some(timer) = topic.timer.take() {
+            self.wheel.cancel(timer);
+        }
+        topic.timer = topic.opens_at(self.now.at).map(|at| self.wheel.insert(at.as_millis(), Timer::Topic(id)));
+    }
+}

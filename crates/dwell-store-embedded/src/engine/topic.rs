@@ -1,0 +1,128 @@
+//! A topic: its policy, its totals, and its jobs in the orders they are asked for.
+
+use std::collections::BTreeMap;
+
+use dwell_core::{
+    Counts, Line, Number, Pause, Priority, RateBucket, State, Timestamp, TopicInfo, TopicName, TopicPolicy, Totals,
+    limits,
+};
+use timing_wheel::Key;
+
+use super::slots::Index;
+use crate::format::record::TopicId;
+
+/// By due time, then number: the order of lists and redrives.
+pub(super) type Place = (Timestamp, Number);
+/// By priority, then due time, then number: the order of hand-outs.
+pub(super) type Rank = (Priority, Timestamp, Number);
+
+/// One topic.
+#[derive(Debug)]
+pub(super) struct Topic {
+    pub(super) id: TopicId,
+    pub(super) name: TopicName,
+    pub(super) policy: TopicPolicy,
+    pub(super) pause: Pause,
+    pub(super) totals: Totals,
+    pub(super) bucket: Option<RateBucket>,
+    /// Fires when a pause ends or a bucket fills.
+    pub(super) timer: Option<Key>,
+    /// Delayed and ready.
+    pub(super) waiting: BTreeMap<Place, Index>,
+    pub(super) leased: BTreeMap<Place, Index>,
+    pub(super) buried: BTreeMap<Place, Index>,
+    /// Ready ones, by line.
+    pub(super) ready: BTreeMap<Line, BTreeMap<Rank, Index>>,
+    pub(super) ready_count: u64,
+    /// Waiting jobs by the minute they are due in.
+    pub(super) minutes: BTreeMap<u64, u64>,
+}
+
+impl Topic {
+    pub(super) fn new(id: TopicId, name: TopicName) -> Self {
+        Self {
+            id,
+            name,
+            policy: TopicPolicy::default(),
+            pause: Pause::Off,
+            totals: Totals::default(),
+            bucket: None,
+            timer: None,
+            waiting: BTreeMap::new(),
+            leased: BTreeMap::new(),
+            buried: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            ready_count: 0,
+            minutes: BTreeMap::new(),
+        }
+    }
+
+    /// The first ready job of a line.
+    pub(super) fn head(&self, line: Line) -> Option<(Rank, Index)> {
+        self.ready.get(&line)?.first_key_value().map(|(rank, index)| (*rank, *index))
+    }
+
+    /// Lines that a courier hands out, with jobs on them.
+    pub(super) fn pushed_lines(&self) -> impl Iterator<Item = Line> {
+        let all = self.policy.deliver_to.is_some();
+        self.ready.keys().copied().filter(move |line| all || *line != Line::PULL)
+    }
+
+    /// Whether pause, `max_in_flight` and `max_rate` let one more job go.
+    pub(super) fn hands_out(&mut self, now: Timestamp) -> bool {
+        let in_flight = self.policy.max_in_flight.is_none_or(|max| self.leased.len() < max.get() as usize);
+        let rate = self.policy.max_rate.is_none_or(|rate| {
+            let bucket = self.bucket.get_or_insert_with(|| RateBucket::full(rate, now));
+            bucket.available(rate, now) > 0
+        });
+        in_flight && rate && !self.pause.holds_at(now)
+    }
+
+    /// When time alone will let jobs go again, if time is what holds them.
+    pub(super) fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let pause = if let Pause::Until(until) = self.pause { Some(until) } else { None };
+        let bucket = self.bucket.zip(self.policy.max_rate).map(|(bucket, rate)| bucket.next_at(rate));
+        [pause, bucket].into_iter().flatten().filter(|&at| at > now).min()
+    }
+
+    pub(super) fn info(&self, now: Timestamp, waiting: u64) -> TopicInfo {
+        let mut counts = Counts::default();
+        counts[State::Delayed] = self.waiting.len() as u64 - self.ready_count;
+        counts[State::Ready] = self.ready_count;
+        counts[State::Leased] = self.leased.len() as u64;
+        counts[State::Buried] = self.buried.len() as u64;
+        let first = self.waiting.first_key_value().map(|((due_at, _), _)| *due_at);
+        TopicInfo {
+            name: self.name.clone(),
+            counts,
+            next_due_at: self.waiting.range(after(now)..).next().map(|((due_at, _), _)| *due_at),
+            oldest_ready_at: first.filter(|&due_at| due_at <= now),
+            totals: self.totals,
+            policy: self.policy.clone(),
+            pause: if self.pause.holds_at(now) { self.pause } else { Pause::Off },
+            waiting,
+        }
+    }
+
+    pub(super) fn count_minute(&mut self, due_at: Timestamp) {
+        *self.minutes.entry(minute(due_at)).or_default() += 1;
+    }
+
+    pub(super) fn uncount_minute(&mut self, due_at: Timestamp) {
+        if let Some(count) = self.minutes.get_mut(&minute(due_at)) {
+            *count -= 1;
+            if *count == 0 {
+                self.minutes.remove(&minute(due_at));
+            }
+        }
+    }
+}
+
+/// The first place of jobs that are due after `now`.
+pub(super) fn after(now: Timestamp) -> Place {
+    (now.plus(1), Number::new(0).expect("zero is a number"))
+}
+
+pub(super) fn minute(at: Timestamp) -> u64 {
+    at.as_millis() / limits::MINUTE
+}

@@ -1,0 +1,230 @@
+//! What is done to single jobs: put, settle, change, cancel.
+
+use dwell_core::put;
+use dwell_core::state::{self, Command, Effect, Moment, Refusal};
+use dwell_core::{
+    CancelError, CancelItem, ChangeError, ChangeItem, DoneJob, Existing, Found, Job, JobId, JobRef, JobView, LeaseLost,
+    NewId, NewJob, Number, Phase, PutError, PutOutcome, PutPlan, Receipt, Rules, Settle, TopicError, TopicName,
+    Verdict, Version,
+};
+
+use super::index::Indexed;
+use super::slots::{self, Index, Slot};
+use super::topic::Topic;
+use super::{Engine, totals};
+use crate::format::record::{self, BodyPart, Cause, GoneCause, TopicId};
+
+impl Engine {
+    pub(super) fn put(&mut self, jobs: Vec<NewJob>) -> Vec<Result<PutOutcome, PutError>> {
+        jobs.into_iter().map(|new| self.put_one(new)).collect()
+    }
+
+    fn put_one(&mut self, new: NewJob) -> Result<PutOutcome, PutError> {
+        let existing = match (&new.id, self.names.get(&new.topic)) {
+            (NewId::Named(id), Some(&topic)) => self.live(topic, id),
+            _ => None,
+        };
+        let plan = {
+            let live = existing.map(|index| Existing::Live(&self.slots.get(index).job));
+            let met = live.or_else(|| self.remembered(&new).map(Existing::Done));
+            put::plan(&new, met)?
+        };
+        if plan == PutPlan::Keep {
+            let kept = match existing {
+                Some(index) => Found::Live(Box::new(self.view(index))),
+                None => Found::Done(self.remembered(&new).expect("only what exists is kept").clone()),
+            };
+            return Ok(PutOutcome::Kept(kept));
+        }
+        new.when.resolve(self.now.up)?;
+        if self.slots.weight() > self.settings.memory {
+            return Err(PutError::StorageFull);
+        }
+        let topic = self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
+        if let Some(old) = existing {
+            self.log_gone(old, GoneCause::Replaced);
+            self.remove(old);
+        }
+        let receipt = self.create(topic, new)?;
+        Ok(if plan == PutPlan::Replace { PutOutcome::Replaced(receipt) } else { PutOutcome::Created(receipt) })
+    }
+
+    fn create(&mut self, topic: TopicId, new: NewJob) -> Result<Receipt, PutError> {
+        let number = Number::new(self.next_number).expect("numbers are reserved below 2^53");
+        let (version, random) = (self.batch.version(), self.roll());
+        let job = Job::create(new, number, version, self.now.up, random)?;
+        self.next_number += 1;
+        self.done.remove(topic, &job.id);
+        let of_topic = self.topics.get_mut(&topic).expect("created just now");
+        totals::count(&mut of_topic.totals, Cause::Put, false, false);
+        self.batch.log(|out| record::encode_job(out, topic, Cause::Put, &job, BodyPart::Here));
+        let rules = Rules { policy: &of_topic.policy, defaults: &self.settings.defaults };
+        let receipt = Receipt {
+            number,
+            version,
+            created_at: job.created_at,
+            due_at: job.due_at,
+            expires_at: rules.expires_at(&job),
+            state: job.state(self.now.at),
+        };
+        self.insert(topic, job);
+        Ok(receipt)
+    }
+
+    /// Gives a job a slot, its indexes and its timer.
+    pub(super) fn insert(&mut self, topic: TopicId, job: Job) -> Index {
+        let weight = slots::weight(&job);
+        let slot = Slot { job, topic, indexed: Indexed::None, timer: None, home: self.batch.segment(), weight };
+        let index = self.slots.insert(slot);
+        self.index(index);
+        index
+    }
+
+    /// The topic of that name, created if it is not there.
+    pub(super) fn create_topic(&mut self, name: &TopicName) -> Result<TopicId, TopicError> {
+        if let Some(&id) = self.names.get(name) {
+            return Ok(id);
+        }
+        if self.topics.len() >= self.settings.max_topics {
+            return Err(TopicError::TooManyTopics);
+        }
+        let id = TopicId(self.next_topic);
+        self.next_topic += 1;
+        self.names.insert(name.clone(), id);
+        self.topics.insert(id, Topic::new(id, name.clone()));
+        self.log_topic(id);
+        Ok(id)
+    }
+
+    /// Logs a topic as it is.
+    pub(super) fn log_topic(&mut self, id: TopicId) {
+        let Topic { name, policy, pause, totals, .. } = &self.topics[&id];
+        self.batch.log(|out| record::encode_topic(out, id, name, policy, *pause, totals));
+    }
+
+    pub(super) fn settle(&mut self, items: Vec<Settle>) -> Vec<Result<(), LeaseLost>> {
+        items.into_iter().map(|item| self.settle_one(item)).collect()
+    }
+
+    pub(super) fn settle_one(&mut self, item: Settle) -> Result<(), LeaseLost> {
+        let index = self.slots.by_number(item.token.number).ok_or(LeaseLost)?;
+        if !self.refresh(index) {
+            return Err(LeaseLost);
+        }
+        let cause = match item.verdict {
+            Verdict::Ack => Cause::Change,
+            Verdict::Nack { .. } => Cause::Nack,
+            Verdict::Release { .. } => Cause::Release,
+            Verdict::Bury { .. } => Cause::Bury,
+            Verdict::Extend { .. } => Cause::Extend,
+        };
+        let command = Command::Settle { token: item.token, verdict: item.verdict, delivery: item.delivery };
+        match self.command(index, command, cause).map_err(|_| LeaseLost)? {
+            Effect::Acked => self.finish(index, GoneCause::Ack),
+            Effect::Lives | Effect::Cancelled => {}
+        }
+        Ok(())
+    }
+
+    /// Takes an acked job out, remembering it if its topic says so.
+    pub(super) fn finish(&mut self, index: Index, cause: GoneCause) {
+        self.log_gone(index, cause);
+        let slot = self.remove(index);
+        let done = DoneJob::new(&slot.job, self.batch.version(), self.now.at);
+        self.remember_done(slot.topic, done);
+    }
+
+    pub(super) fn change(&mut self, items: Vec<ChangeItem>) -> Vec<Result<JobView, ChangeError>> {
+        items.into_iter().map(|item| self.change_one(item)).collect()
+    }
+
+    fn change_one(&mut self, item: ChangeItem) -> Result<JobView, ChangeError> {
+        let index = self.find(&item.job).ok_or(ChangeError::NotFound)?;
+        if !self.matches(index, item.if_match) {
+            return Err(ChangeError::VersionMismatch);
+        }
+        let grows = item.change.body.as_ref().is_some_and(|body| body.len() > self.slots.get(index).job.body.len());
+        if grows && self.slots.weight() > self.settings.memory {
+            return Err(ChangeError::StorageFull);
+        }
+        self.command(index, Command::Change { change: Box::new(item.change), force: item.force }, Cause::Change)?;
+        Ok(self.view(index))
+    }
+
+    pub(super) fn cancel(&mut self, items: Vec<CancelItem>) -> Vec<Result<(), CancelError>> {
+        items.into_iter().map(|item| self.cancel_one(&item)).collect()
+    }
+
+    fn cancel_one(&mut self, item: &CancelItem) -> Result<(), CancelError> {
+        let index = self.find(&item.job).ok_or(CancelError::NotFound)?;
+        if !self.matches(index, item.if_match) {
+            return Err(CancelError::VersionMismatch);
+        }
+        if matches!(self.slots.get(index).job.phase, Phase::Leased(_)) && !item.force {
+            return Err(CancelError::JobLeased);
+        }
+        self.log_gone(index, GoneCause::Cancel);
+        self.remove(index);
+        Ok(())
+    }
+
+    /// Applies a command to a job that has been refreshed. What lives on is logged and indexed anew.
+    pub(super) fn command(&mut self, index: Index, command: Command, cause: Cause) -> Result<Effect, Refusal> {
+        let random = self.roll();
+        let carries_body = matches!(&command, Command::Change { change, .. } if change.body.is_some());
+        self.unindex(index);
+        let slot = self.slots.get_mut(index);
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
+        let was_buried = matches!(slot.job.phase, Phase::Buried(_));
+        let moment = Moment { now: self.now.up, version: self.batch.version(), random, rules };
+        let result = state::apply(&mut slot.job, command, &moment);
+        if result == Ok(Effect::Lives) {
+            let is_buried = matches!(slot.job.phase, Phase::Buried(_));
+            totals::count(&mut topic.totals, cause, was_buried, is_buried);
+            let body = if carries_body { BodyPart::Here } else { BodyPart::Kept };
+            if carries_body {
+                slot.home = self.batch.segment();
+            }
+            let job = &slot.job;
+            self.batch.log(|out| record::encode_job(out, topic.id, cause, job, body));
+            if cause == Cause::Change {
+                self.slots.weigh(index);
+            }
+        }
+        self.index(index);
+        result
+    }
+
+    /// A live job by reference, refreshed.
+    pub(super) fn find(&mut self, job: &JobRef) -> Option<Index> {
+        let index = match job {
+            JobRef::Named(topic, id) => return self.live(*self.names.get(topic)?, id),
+            JobRef::Number(number) => self.slots.by_number(*number)?,
+        };
+        self.refresh(index).then_some(index)
+    }
+
+    /// A live job by name, refreshed.
+    pub(super) fn live(&mut self, topic: TopicId, id: &JobId) -> Option<Index> {
+        let index = self.slots.by_id(topic, id)?;
+        self.refresh(index).then_some(index)
+    }
+
+    fn remembered(&self, new: &NewJob) -> Option<&DoneJob> {
+        let topic = *self.names.get(&new.topic)?;
+        let NewId::Named(id) = &new.id else { return None };
+        self.done.get(topic, id, &self.topics[&topic].policy, self.now.at)
+    }
+
+    fn matches(&self, index: Index, wanted: Option<Version>) -> bool {
+        wanted.is_none_or(|wanted| self.slots.get(index).job.version == wanted)
+    }
+
+    /// What a read of the job shows.
+    pub(super) fn view(&self, index: Index) -> JobView {
+        let slot = self.slots.get(index);
+        let rules = Rules { policy: &self.topics[&slot.topic].policy, defaults: &self.settings.defaults };
+        JobView::new(slot.job.clone(), self.now.at, &rules)
+    }
+}

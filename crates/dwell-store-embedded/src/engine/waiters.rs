@@ -1,0 +1,162 @@
+//! Consumers that wait, in the order they came.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dwell_core::{LeaseFrom, LeaseRequest, LeasedJob, StoreError, TopicName};
+use foldhash::fast::RandomState as FastHash;
+use hashbrown::HashMap;
+
+use super::answers::Reply;
+use crate::format::record::TopicId;
+
+/// How many may wait at once: a few hundred bytes each.
+const MOST: usize = 1_000_000;
+
+/// A place in the queue; smaller came earlier.
+pub(super) type WaiterId = u64;
+
+/// One who waits.
+pub(super) struct Waiter {
+    pub(super) request: LeaseRequest,
+    /// In real time.
+    pub(super) deadline: Duration,
+    pub(super) answer: Reply<Vec<LeasedJob>>,
+}
+
+/// All who wait, and the topics where something has changed for them.
+#[derive(Default)]
+pub(super) struct Waiters {
+    next: WaiterId,
+    all: HashMap<WaiterId, Waiter, FastHash>,
+    by_topic: HashMap<TopicName, BTreeSet<WaiterId>, FastHash>,
+    couriers: BTreeSet<WaiterId>,
+    by_deadline: BTreeSet<(Duration, WaiterId)>,
+    marked: BTreeSet<TopicId>,
+}
+
+impl Waiters {
+    pub(super) fn park(&mut self, waiter: Waiter) {
+        let id = self.next;
+        self.next += 1;
+        match &waiter.request.from {
+            LeaseFrom::Pull(topics) => {
+                for topic in topics {
+                    self.by_topic.entry(topic.clone()).or_default().insert(id);
+                }
+            }
+            LeaseFrom::Push(_) => drop(self.couriers.insert(id)),
+            LeaseFrom::Number(_) => {}
+        }
+        self.by_deadline.insert((waiter.deadline, id));
+        self.all.insert(id, waiter);
+    }
+
+    /// Takes one out of the queue.
+    pub(super) fn take(&mut self, id: WaiterId) -> Waiter {
+        let waiter = self.all.remove(&id).expect("only those who wait are taken");
+        self.by_deadline.remove(&(waiter.deadline, id));
+        match &waiter.request.from {
+            LeaseFrom::Pull(topics) => {
+                for topic in topics {
+                    if let Some(waiting) = self.by_topic.get_mut(topic) {
+                        waiting.remove(&id);
+                        if waiting.is_empty() {
+                            self.by_topic.remove(topic);
+                        }
+                    }
+                }
+            }
+            LeaseFrom::Push(_) => drop(self.couriers.remove(&id)),
+            LeaseFrom::Number(_) => {}
+        }
+        waiter
+    }
+
+    pub(super) fn request(&self, id: WaiterId) -> &LeaseRequest {
+        &self.all[&id].request
+    }
+
+    /// The next who waits for this topic and is still there; couriers wait for all topics.
+    pub(super) fn next_for(&mut self, topic: &TopicName, after: Option<WaiterId>) -> Option<WaiterId> {
+        let from = after.map_or(0, |id| id + 1);
+        loop {
+            let consumer = self.by_topic.get(topic).and_then(|waiting| waiting.range(from..).next());
+            let courier = self.couriers.range(from..).next();
+            let id = *consumer.into_iter().chain(courier).min()?;
+            if !self.all[&id].answer.is_closed() {
+                return Some(id);
+            }
+            self.take(id);
+        }
+    }
+
+    /// Something has changed in this topic.
+    pub(super) fn mark(&mut self, topic: TopicId) {
+        if !self.all.is_empty() {
+            self.marked.insert(topic);
+        }
+    }
+
+    /// Something may have changed in every topic someone waits for; forgets those who have gone.
+    pub(super) fn mark_all(&mut self, names: &HashMap<TopicName, TopicId, FastHash>) {
+        let gone: Vec<WaiterId> =
+            self.all.iter().filter(|(_, waiter)| waiter.answer.is_closed()).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.take(id);
+        }
+        if self.couriers.is_empty() {
+            self.marked.extend(self.by_topic.keys().filter_map(|name| names.get(name)));
+        } else {
+            self.marked.extend(names.values());
+        }
+    }
+
+    pub(super) fn next_marked(&mut self) -> Option<TopicId> {
+        self.marked.pop_first()
+    }
+
+    /// Takes out those whose time is over.
+    pub(super) fn expired(&mut self, now: Duration) -> Vec<Waiter> {
+        let mut expired = Vec::new();
+        while let Some(&(deadline, id)) = self.by_deadline.first()
+            && deadline <= now
+        {
+            expired.push(self.take(id));
+        }
+        expired
+    }
+
+    /// When the first one's time is over.
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.by_deadline.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// How many wait for a topic.
+    pub(super) fn count(&self, topic: &TopicName) -> u64 {
+        let waiting = self.by_topic.get(topic).into_iter().flatten();
+        waiting.filter(|id| !self.all[*id].answer.is_closed()).count() as u64
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as a property of the queue")]
+    pub(super) fn most(&self) -> usize {
+        MOST
+    }
+
+    /// Takes everybody out.
+    pub(super) fn drain(&mut self) -> Vec<Waiter> {
+        let ids: BTreeSet<WaiterId> = self.all.keys().copied().collect();
+        ids.into_iter().map(|id| self.take(id)).collect()
+    }
+
+    /// Answers everybody with an error.
+    pub(super) fn refuse(&mut self, error: &StoreError) {
+        for waiter in self.drain() {
+            drop(waiter.answer.send(Err(error.clone())));
+        }
+    }
+}

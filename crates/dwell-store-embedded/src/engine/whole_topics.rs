@@ -1,0 +1,139 @@
+//! What is asked of whole topics: policies, pauses, redrives, purges.
+
+#![expect(clippy::needless_pass_by_value, reason = "a command hands over what it carries")]
+
+use dwell_core::state::Command;
+use dwell_core::{
+    Pause, Phase, Purge, RateBucket, Redrive, RedriveTopic, Redriven, SetPause, State, Timestamp, TopicError,
+    TopicName, TopicPolicy,
+};
+
+use super::Engine;
+use super::slots::Index;
+use super::topic::{Topic, after};
+use crate::format::record::{self, Cause, GoneCause, TopicId};
+
+impl Engine {
+    pub(super) fn set_policy(&mut self, name: TopicName, policy: TopicPolicy) -> Result<(), TopicError> {
+        let id = self.create_topic(&name)?;
+        let topic = self.topics.get_mut(&id).expect("created just now");
+        if topic.policy.max_rate != policy.max_rate {
+            topic.bucket = policy.max_rate.map(|rate| RateBucket::full(rate, self.now.at));
+        }
+        let retimes = (topic.policy.ttl, topic.policy.keep_buried) != (policy.ttl, policy.keep_buried);
+        topic.policy = policy;
+        self.log_topic(id);
+        if retimes {
+            self.retime(id);
+        }
+        self.waiters.mark(id);
+        Ok(())
+    }
+
+    /// Time means something else to the jobs of a topic: sets their timers again, and does what is overdue.
+    fn retime(&mut self, id: TopicId) {
+        let topic = &self.topics[&id];
+        let jobs: Vec<Index> = topic.waiting.values().chain(topic.buried.values()).copied().collect();
+        for index in jobs {
+            if self.refresh(index) {
+                self.set_timer(index);
+            }
+        }
+    }
+
+    pub(super) fn pause(&mut self, name: TopicName, pause: SetPause) -> Result<(), TopicError> {
+        if pause == SetPause::Off && !self.names.contains_key(&name) {
+            return Err(TopicError::NotFound);
+        }
+        let id = self.create_topic(&name)?;
+        let topic = self.topics.get_mut(&id).expect("created just now");
+        topic.pause = pause.resolve(self.now.up);
+        let over = topic.pause == Pause::Off;
+        self.log_topic(id);
+        self.set_topic_timer(id);
+        if over {
+            self.waiters.mark(id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn redrive(&mut self, what: Redrive) -> Result<Redriven, TopicError> {
+        match what {
+            Redrive::Number(number) => {
+                let index = self.slots.by_number(number).filter(|&index| self.refresh(index));
+                let redriven = index.map_or(0, |index| self.redrive_one(index, self.now.up));
+                Ok(Redriven { redriven, remaining: 0 })
+            }
+            Redrive::Topic(redrive) => self.redrive_topic(&redrive),
+        }
+    }
+
+    fn redrive_topic(&mut self, redrive: &RedriveTopic) -> Result<Redriven, TopicError> {
+        let id = *self.names.get(&redrive.topic).ok_or(TopicError::NotFound)?;
+        let topic = &self.topics[&id];
+        let meant = |index: &Index| {
+            let job = &self.slots.get(*index).job;
+            matches!(&job.phase, Phase::Buried(burial) if redrive.matches(&job.id, &burial.reason))
+        };
+        let letters: Vec<Index> = topic.buried.values().copied().filter(meant).collect();
+        let max = redrive.max as usize;
+        let remaining = letters.len().saturating_sub(max) as u64;
+        let chosen: Vec<Index> = if topic.buried.is_empty() && redrive.else_delayed {
+            topic.waiting.range(after(self.now.at)..).map(|(_, index)| *index).take(max).collect()
+        } else {
+            letters.into_iter().take(max).collect()
+        };
+        let row = chosen.into_iter().zip(0..);
+        let redriven = row.map(|(index, k)| self.redrive_one(index, redrive.due_at(k, self.now.up))).sum();
+        Ok(Redriven { redriven, remaining })
+    }
+
+    fn redrive_one(&mut self, index: Index, due_at: Timestamp) -> u64 {
+        u64::from(self.command(index, Command::Redrive { due_at }, Cause::Redrive).is_ok())
+    }
+
+    pub(super) fn purge(&mut self, name: TopicName, what: Purge) -> Result<u64, TopicError> {
+        let id = *self.names.get(&name).ok_or(TopicError::NotFound)?;
+        match what {
+            Purge::Jobs(state) => Ok(self.purge_state(id, state)),
+            Purge::Topic => {
+                self.batch.log(|out| record::encode_topic_gone(out, id));
+                Ok(self.remove_topic(id))
+            }
+        }
+    }
+
+    fn purge_state(&mut self, id: TopicId, state: State) -> u64 {
+        let topic = &self.topics[&id];
+        let not_due = after(self.now.at);
+        let jobs: Vec<Index> = match state {
+            State::Delayed => topic.waiting.range(not_due..).map(|(_, index)| *index).collect(),
+            State::Ready => topic.waiting.range(..not_due).map(|(_, index)| *index).collect(),
+            State::Leased => topic.leased.values().copied().collect(),
+            State::Buried => topic.buried.values().copied().collect(),
+        };
+        let purged = jobs.len() as u64;
+        for index in jobs {
+            self.log_gone(index, GoneCause::Purge);
+            self.remove(index);
+        }
+        purged
+    }
+
+    /// Forgets a topic and everything in it; how many jobs that were.
+    pub(super) fn remove_topic(&mut self, id: TopicId) -> u64 {
+        let Topic { waiting, leased, buried, .. } = &self.topics[&id];
+        let jobs: Vec<Index> = waiting.values().chain(leased.values()).chain(buried.values()).copied().collect();
+        let removed = jobs.len() as u64;
+        for index in jobs {
+            self.remove(index);
+        }
+        let topic = self.topics.remove(&id).expect("looked at just now");
+        if let Some(timer) = topic.timer {
+            self.wheel.cancel(timer);
+        }
+        self.names.remove(&topic.name);
+        self.done.remove_topic(id);
+        removed
+    }
+}

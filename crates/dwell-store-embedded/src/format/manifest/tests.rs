@@ -1,0 +1,196 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::format::hex;
+use crate::storage::MemoryStorage;
+
+fn example() -> Manifest {
+    Manifest {
+        epoch: 0x11,
+        first_segment: 0x22,
+        next_segment: 0x33,
+        sequence_reserved: 0x44,
+        number_reserved: 0x55,
+        topic_ids_reserved: 0x66,
+        mark: 0x77,
+        topics: Some(0x88),
+        clean: Some(CleanStop { last_sequence: 0x99 }),
+    }
+}
+
+/// The example with this change and a checksum that matches.
+fn forged(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut bytes = example().encode();
+    change(&mut bytes);
+    let crc = checksum(&bytes);
+    bytes[CRC_AT].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_manifest_has_its_golden_bytes() {
+    assert_eq!(
+        hex(&example().encode()),
+        "44774d660100000046000000c56b3efa1100000000000000220000000000000033000000000000004400000000000000\
+         5500000000000000660000007700000000000000018800000000000000019900000000000000"
+    );
+}
+
+#[test]
+fn a_later_version_is_told_from_damage() {
+    let later = forged(|bytes| bytes[4] = 9);
+    assert_eq!(Manifest::decode(&later), Err(DecodeError::Newer { found: 9 }));
+    // Whatever a later version has behind the first row.
+    let mut longer = [&later[..], b"more"].concat();
+    let length = u32::try_from(longer.len() - PRELUDE).unwrap();
+    longer[8..12].copy_from_slice(&length.to_le_bytes());
+    let crc = checksum(&longer);
+    longer[CRC_AT].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Manifest::decode(&longer), Err(DecodeError::Newer { found: 9 }));
+
+    let storage = MemoryStorage::new();
+    storage.create(NAME).unwrap().write_at(0, &later).unwrap();
+    let error = load(&storage).unwrap_err();
+    assert!(matches!(error, ManifestError::Newer { found: 9, .. }));
+    let text = error.to_string();
+    assert!(text.contains("has format version 9") && text.contains("reads up to 1;"), "{text}");
+}
+
+#[test]
+fn fields_that_cannot_be_are_damage() {
+    assert_eq!(Manifest::decode(&forged(|_| ())), Ok(example()));
+    for (at, byte) in [(0, b'x'), (4, 0), (6, 1), (8, 0), (67, 0xff), (68, 2), (77, 2)] {
+        let bytes = forged(|bytes| bytes[at] = byte);
+        assert!(matches!(Manifest::decode(&bytes), Err(DecodeError::Damaged(_))), "byte {at}");
+    }
+    let absent_but_set = forged(|bytes| bytes[68] = 0);
+    assert!(matches!(Manifest::decode(&absent_but_set), Err(DecodeError::Damaged(_))));
+}
+
+#[test]
+fn storing_replaces_as_a_whole() {
+    let storage = MemoryStorage::new();
+    assert!(matches!(load(&storage), Ok(None)));
+    store(&storage, &example()).unwrap();
+    assert_eq!(load(&storage).unwrap(), Some(example()));
+    let other = Manifest { epoch: 99, clean: None, topics: None, ..example() };
+    // A crash left half of one behind.
+    storage.create(NEW_NAME).unwrap().write_at(0, &[1; 500]).unwrap();
+    assert_eq!(load(&storage).unwrap(), Some(example()));
+    store(&storage, &other).unwrap();
+    assert_eq!(load(&storage).unwrap(), Some(other));
+    assert_eq!(storage.list().unwrap(), [NAME]);
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    let storage = MemoryStorage::new();
+    storage.create(NAME).unwrap().write_at(0, &example().encode()[..30]).unwrap();
+    let error = load(&storage).unwrap_err();
+    assert!(error.to_string().starts_with("memory is damaged: "), "{error}");
+}
+
+/// Notes what is done, in order, and passes it on.
+struct Noting(MemoryStorage, std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+struct NotingFile(std::sync::Arc<dyn StoredFile>, String, std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+use crate::storage::StoredFile;
+
+impl Noting {
+    fn note(&self, what: &str) {
+        self.1.lock().unwrap().push(what.to_owned());
+    }
+}
+
+impl Storage for Noting {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn open(&self, name: &str) -> io::Result<std::sync::Arc<dyn StoredFile>> {
+        self.0.open(name)
+    }
+    fn create(&self, name: &str) -> io::Result<std::sync::Arc<dyn StoredFile>> {
+        self.note(&format!("create {name}"));
+        let notes = std::sync::Arc::clone(&self.1);
+        Ok(std::sync::Arc::new(NotingFile(self.0.create(name)?, name.to_owned(), notes)))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.note(&format!("rename {from} {to}"));
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+    fn sync_dir(&self) -> io::Result<()> {
+        self.note("sync_dir");
+        self.0.sync_dir()
+    }
+    fn describe(&self, name: &str) -> String {
+        self.0.describe(name)
+    }
+}
+
+impl StoredFile for NotingFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.2.lock().unwrap().push(format!("write {}", self.1));
+        self.0.write_at(offset, bytes)
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, into)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.2.lock().unwrap().push(format!("sync {}", self.1));
+        self.0.sync_data()
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+}
+
+#[test]
+fn it_is_durable_before_it_has_its_name_and_the_name_before_it_is_done() {
+    let storage = Noting(MemoryStorage::new(), std::sync::Arc::default());
+    store(&storage, &example()).unwrap();
+    let steps = ["create manifest.new", "write manifest.new", "sync manifest.new", "rename manifest.new manifest"];
+    assert_eq!(*storage.1.lock().unwrap(), [&steps[..], &["sync_dir"]].concat());
+}
+
+prop_compose! {
+    fn any_manifest()(
+        (epoch, first_segment, next_segment) in any::<(u64, u64, u64)>(),
+        (sequence_reserved, number_reserved, topic_ids_reserved) in any::<(u64, u64, u32)>(),
+        mark in 0..=limits::MAX_TIMESTAMP,
+        topics: Option<u64>,
+        last_sequence: Option<u64>,
+    ) -> Manifest {
+        let clean = last_sequence.map(|last_sequence| CleanStop { last_sequence });
+        Manifest {
+            epoch, first_segment, next_segment, sequence_reserved, number_reserved, topic_ids_reserved, mark, topics,
+            clean,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn manifests_read_back_and_no_flipped_bit_or_cut_goes_unseen(
+        manifest in any_manifest(),
+        at: prop::sample::Index,
+        bit in 0..8,
+    ) {
+        let mut bytes = manifest.encode();
+        prop_assert_eq!(Manifest::decode(&bytes), Ok(manifest));
+        let at = at.index(bytes.len());
+        prop_assert!(Manifest::decode(&bytes[..at]).is_err());
+        bytes[at] ^= 1_u8 << bit;
+        prop_assert!(matches!(Manifest::decode(&bytes), Err(DecodeError::Damaged(_))));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let with_magic = [&MAGIC.to_le_bytes()[..], &bytes].concat();
+        prop_assert!(Manifest::decode(&bytes).is_err());
+        prop_assert!(Manifest::decode(&with_magic).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! The journal thread: writes frames, syncs them, keeps segments and the manifest.
+//!
+//! Frames come one at a time; while one is being synced the engine fills the next. A segment is a file that was filled
+//! with zeros beforehand, so that a sync writes data and no metadata. Files that are no longer needed become spares.
+
+mod segments;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::config::Durability;
+use crate::engine::SealedFrame;
+use crate::format::manifest::{self, Manifest};
+use crate::runner::Event;
+use crate::storage::{Storage, StoredFile};
+
+use segments::SegmentFiles;
+pub(crate) use segments::Spares;
+
+/// What the journal thread is asked to do, in order.
+pub(crate) enum Work {
+    /// Write this frame and make it durable.
+    Write(SealedFrame),
+    /// Make this the manifest; with it, the state of all topics up to some sequence, under this name.
+    Manifest(Box<Manifest>, Option<(String, Vec<u8>)>),
+    /// Make everything durable, say so and end.
+    Stop(Option<oneshot::Sender<()>>),
+}
+
+/// The journal thread's own state.
+pub(crate) struct Journal {
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+    segments: SegmentFiles,
+    file: Option<(u64, Arc<dyn StoredFile>)>,
+    /// Written and not yet synced, since when.
+    dirty_since: Option<Duration>,
+}
+
+impl Journal {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        durability: Durability,
+        epoch: u64,
+        spares: Spares,
+    ) -> Self {
+        let segments = SegmentFiles::new(Arc::clone(&storage), epoch, spares);
+        Self { storage, clock, durability, segments, file: None, dirty_since: None }
+    }
+
+    /// Does what it is asked until it is told to stop or something fails. After a failure nothing more is written.
+    pub(crate) fn run(mut self, work: &Receiver<Work>, events: &Sender<Event>) {
+        loop {
+            let next = match self.patience() {
+                None => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(patience) => work.recv_timeout(patience),
+            };
+            let (outcome, goes_on) = match next {
+                Ok(Work::Write(frame)) => (self.write(&frame).map(|()| Some(Event::Synced)), true),
+                Ok(Work::Manifest(manifest, topics)) => (self.manifest(&manifest, topics).map(|()| None), true),
+                Ok(Work::Stop(done)) => {
+                    let outcome = self.sync().map(|()| None);
+                    if let Some(done) = done {
+                        // Nobody needs to have stayed to hear it.
+                        done.send(()).ok();
+                    }
+                    (outcome, false)
+                }
+                Err(RecvTimeoutError::Disconnected) => (self.sync().map(|()| None), false),
+                Err(RecvTimeoutError::Timeout) => (self.sync().map(|()| None), true),
+            };
+            match outcome {
+                Ok(Some(event)) => drop(events.send(event)),
+                Ok(None) => {}
+                Err(error) => {
+                    let place = self.file.as_ref().map(|(segment, _)| self.segments.describe(*segment));
+                    let place = place.unwrap_or_else(|| "the journal".to_owned());
+                    drop(events.send(Event::Failed(format!("{place}: {error}"))));
+                    return;
+                }
+            }
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// How long to wait for work before what was written must be synced.
+    fn patience(&self) -> Option<Duration> {
+        let Durability::Interval(interval) = self.durability else { return None };
+        let since = self.dirty_since?;
+        Some((since + interval).saturating_sub(self.clock.real()))
+    }
+
+    fn write(&mut self, frame: &SealedFrame) -> io::Result<()> {
+        let file = match &self.file {
+            Some((segment, file)) if *segment == frame.segment => Arc::clone(file),
+            _ => {
+                self.sync()?;
+                let file = self.segments.start(frame.segment)?;
+                self.file = Some((frame.segment, Arc::clone(&file)));
+                file
+            }
+        };
+        file.write_at(frame.offset, &frame.bytes)?;
+        match self.durability {
+            Durability::Sync => file.sync_data(),
+            Durability::Interval(interval) => {
+                let now = self.clock.real();
+                let since = *self.dirty_since.get_or_insert(now);
+                if now >= since + interval { self.sync() } else { Ok(()) }
+            }
+            Durability::None => {
+                self.dirty_since = Some(Duration::ZERO);
+                Ok(())
+            }
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if self.dirty_since.take().is_some()
+            && let Some((_, file)) = &self.file
+        {
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn manifest(&mut self, manifest: &Manifest, topics: Option<(String, Vec<u8>)>) -> io::Result<()> {
+        self.sync()?;
+        if let Some((name, bytes)) = topics {
+            let file = self.storage.create(&name)?;
+            file.write_at(0, &bytes)?;
+            file.sync_data()?;
+            self.storage.sync_dir()?;
+        }
+        manifest::store(&*self.storage, manifest)?;
+        self.segments.free_before(manifest.first_segment)
+    }
+}

@@ -1,0 +1,153 @@
+//! The files of segments: started from a spare where there is one, freed when nobody needs them.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::format::segment::{self, SegmentHeader};
+use crate::format::topics;
+use crate::storage::{Storage, StoredFile};
+
+/// How many spare files are kept ready.
+const SPARES: usize = 2;
+
+/// How much of a spare is filled at a time.
+const STEP: usize = 1 << 20;
+
+/// Segment files, as the journal thread sees them.
+pub(super) struct SegmentFiles {
+    storage: Arc<dyn Storage>,
+    epoch: u64,
+    spares: Spares,
+}
+
+impl SegmentFiles {
+    pub(super) fn new(storage: Arc<dyn Storage>, epoch: u64, spares: Spares) -> Self {
+        Self { storage, epoch, spares }
+    }
+
+    /// Makes a segment's file ready for frames, and its name durable.
+    pub(super) fn start(&self, id: u64) -> io::Result<Arc<dyn StoredFile>> {
+        let name = segment::name(id);
+        let header = SegmentHeader { segment: id, epoch: self.epoch }.encode();
+        let file = if let Some(spare) = self.spares.take() {
+            let file = self.storage.open(&spare)?;
+            file.write_at(0, &header)?;
+            file.sync_data()?;
+            self.storage.rename(&spare, &name)?;
+            file
+        } else {
+            // None is ready: a file that grows does too, only slower.
+            let file = self.storage.create(&name)?;
+            file.write_at(0, &header)?;
+            file.sync_data()?;
+            file
+        };
+        self.storage.sync_dir()?;
+        Ok(file)
+    }
+
+    /// Lets go of everything before this segment.
+    pub(super) fn free_before(&self, first: u64) -> io::Result<()> {
+        let names = self.storage.list()?;
+        let newest_topics = names.iter().filter_map(|name| topics::parse_name(name)).max();
+        for name in names {
+            let old_segment = segment::parse_name(&name).is_some_and(|id| id < first);
+            let old_topics = topics::parse_name(&name).is_some_and(|stamp| Some(stamp) < newest_topics);
+            if old_segment {
+                self.spares.keep(&*self.storage, &name)?;
+            } else if old_topics {
+                self.storage.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn describe(&self, id: u64) -> String {
+        self.storage.describe(&segment::name(id))
+    }
+}
+
+/// Files ready to become segments, filled by a thread of their own.
+#[derive(Clone)]
+pub(crate) struct Spares {
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+    size: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    ready: Vec<String>,
+    made: u64,
+    stopped: bool,
+}
+
+impl Spares {
+    /// No spares yet, of this size.
+    pub(crate) fn new(size: u64) -> Self {
+        Self { shared: Arc::default(), size }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<String> {
+        let spare = self.lock().ready.pop();
+        self.shared.1.notify_one();
+        spare
+    }
+
+    /// Makes a segment that is free into a spare, or removes it if there are enough.
+    fn keep(&self, storage: &dyn Storage, name: &str) -> io::Result<()> {
+        let mut kept = self.lock();
+        if kept.ready.len() >= SPARES {
+            return storage.remove(name);
+        }
+        kept.made += 1;
+        let spare = format!("{}{:x}", segment::SPARE_PREFIX, kept.made);
+        storage.rename(name, &spare)?;
+        kept.ready.push(spare);
+        Ok(())
+    }
+
+    /// Keeps spares ready until told to stop. A spare that cannot be made is none; the journal does without.
+    pub(crate) fn run(&self, storage: &dyn Storage) {
+        loop {
+            let mut kept = self.lock();
+            while kept.ready.len() >= SPARES && !kept.stopped {
+                kept = self.shared.1.wait(kept).unwrap_or_else(PoisonError::into_inner);
+            }
+            if kept.stopped {
+                return;
+            }
+            kept.made += 1;
+            let name = format!("{}{:x}", segment::SPARE_PREFIX, kept.made);
+            drop(kept);
+            if self.fill(storage, &name).is_err() {
+                drop(storage.remove(&name));
+                return;
+            }
+            self.lock().ready.push(name);
+        }
+    }
+
+    fn fill(&self, storage: &dyn Storage, name: &str) -> io::Result<()> {
+        let file = storage.create(name)?;
+        let zeros = vec![0; STEP];
+        let mut offset = 0;
+        while offset < self.size && !self.lock().stopped {
+            let step = usize::try_from(self.size - offset).map_or(STEP, |left| left.min(STEP));
+            file.write_at(offset, &zeros[..step])?;
+            // In small pieces, so that the journal's own syncs are not held up behind a large one.
+            file.sync_data()?;
+            offset += step as u64;
+        }
+        storage.sync_dir()
+    }
+
+    /// Ends [`Spares::run`].
+    pub(crate) fn stop(&self) {
+        self.lock().stopped = true;
+        self.shared.1.notify_one();
+    }
+}

@@ -1,0 +1,33 @@
+//! The embedded store: one directory, one process, nothing else to install.
+//!
+//! ```text
+//!  calls ─▶ [engine thread]  memory changes, records batch up ──frame──▶ [journal thread]  write, sync
+//!              ▲  answers leave when their batch is durable ◀──synced──┘
+//! ```
+//!
+//! - [`store`] is what others see: the [`dwell_core::Store`] trait on top of two threads.
+//! - `runner` is the engine's thread, `journal` the journal's; both are thin shells.
+//! - `engine` has all state and does no I/O.
+//! - `format` says what the files look like, `recovery` reads them back at start.
+//! - `timeline` is the store's own time; [`clock`] is where it comes from.
+//! - [`storage`] is the one door to files.
+
+mod engine;
+mod format;
+mod journal;
+mod recovery;
+mod runner;
+mod timeline;
+
+pub mod clock;
+pub mod config;
+pub mod storage;
+pub mod store;
+
+pub use config::{Config, Durability, Place};
+pub use recovery::OpenError;
+pub use store::EmbeddedStore;
+pub use timeline::ClockBehind;
+
+#[doc(hidden)]
+pub use format::fuzzing;

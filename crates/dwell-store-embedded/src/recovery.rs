@@ -1,0 +1,297 @@
+//! Starting: what the last run left is read back, checked, and taken up.
+//!
+//! The manifest says where the journal begins and how far each earlier run had come; the topics file gives the topics
+//! as they were when the oldest segments were freed; the journal's frames, in order, give everything since. Nothing is
+//! changed on disk until all of it has been read.
+//!
+//! A run that ended in a crash may leave a torn frame that was never acknowledged: it is cut. Damage to anything that
+//! was acknowledged stops the start, with file and offset. Which of the two it is follows from three facts: at most one
+//! frame is under way at a time, each frame says up to where the journal was durable when it was written, and each start
+//! notes how far the run before it came.
+
+use std::io;
+use std::sync::Arc;
+
+use dwell_core::{Timestamp, TopicName};
+
+use crate::clock::Clock;
+use crate::engine::{Engine, Now, Origin, ReplayError, Settings};
+use crate::format::bytes::{Damage, Reader};
+use crate::format::frame::{self, Frame, ReadFrame};
+use crate::format::manifest::{self, Manifest, ManifestError};
+use crate::format::record::{self, Record};
+use crate::format::segment::{self, SegmentHeader};
+use crate::format::topics::{self, TopicsError};
+use crate::storage::{OpenDirError, Storage};
+use crate::timeline::{ClockBehind, Timeline};
+
+/// Why a store does not open. Nothing on disk has been changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A file cannot be read or written.
+    #[error("{place}: {error}")]
+    Io {
+        /// Which.
+        place: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Something that was acknowledged cannot be read.
+    #[error("{file} is damaged at byte {offset}: {why}; what was acknowledged after sequence {after} cannot be read")]
+    Damaged {
+        /// Which file.
+        file: String,
+        /// Where in it.
+        offset: usize,
+        /// What is wrong.
+        why: String,
+        /// Everything up to this sequence was read.
+        after: u64,
+    },
+    /// A file that must be there is not.
+    #[error("{file} is missing; the journal cannot be read without it")]
+    Missing {
+        /// Which.
+        file: String,
+    },
+    /// The directory cannot be taken.
+    #[error(transparent)]
+    Directory(#[from] OpenDirError),
+    /// A later version of Dwell wrote it.
+    #[error(
+        "{file} has format version {found}, which this build cannot read; start the version of Dwell that wrote it"
+    )]
+    Newer {
+        /// Which file.
+        file: String,
+        /// Its version.
+        found: u16,
+    },
+    /// The clock makes no sense.
+    #[error(transparent)]
+    Clock(#[from] ClockBehind),
+}
+
+impl From<ManifestError> for OpenError {
+    fn from(error: ManifestError) -> Self {
+        match error {
+            ManifestError::Io { file, source } => Self::Io { place: file, error: source },
+            ManifestError::Newer { file, found } => Self::Newer { file, found },
+            ManifestError::Damaged { file, why } => Self::Damaged { file, offset: 0, why: why.to_string(), after: 0 },
+        }
+    }
+}
+
+impl From<TopicsError> for OpenError {
+    fn from(error: TopicsError) -> Self {
+        match error {
+            TopicsError::Io { file, source } => Self::Io { place: file, error: source },
+            TopicsError::Damaged { file, why } => Self::Damaged { file, offset: 0, why: why.to_string(), after: 0 },
+        }
+    }
+}
+
+/// A store as the last run left it.
+pub(crate) struct Recovered {
+    pub(crate) engine: Engine,
+    pub(crate) manifest: Manifest,
+    pub(crate) timeline: Timeline,
+}
+
+/// Reads everything back and makes ready for a new run.
+pub(crate) fn recover(
+    storage: &Arc<dyn Storage>,
+    settings: Settings,
+    clock: &dyn Clock,
+    accept_clock: bool,
+) -> Result<Recovered, OpenError> {
+    let mut manifest = load_manifest(&**storage)?;
+    let mut reading = Reading::new(&**storage, settings);
+    reading.topics_file(&manifest)?;
+    let last_segment = reading.segments(&manifest)?;
+
+    let Reading { mut engine, last_sequence, mark, .. } = reading;
+    let mark = Timestamp::from_millis(mark.max(manifest.mark)).unwrap_or(Timestamp::MAX);
+    let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept_clock)?;
+    let now =
+        Now { at: timeline.now(clock.monotonic()), up: timeline.now_rounded_up(clock.monotonic()), real: clock.real() };
+    manifest.epoch += 1;
+    manifest.next_segment = last_segment + 2;
+    manifest.clean = None;
+    manifest.mark = now.at.as_millis();
+    let origin = Origin {
+        epoch: manifest.epoch,
+        segment: last_segment + 1,
+        durable: last_sequence,
+        sequence: manifest.sequence_reserved.max(last_sequence + 1),
+        number: manifest.number_reserved,
+        topic: manifest.topic_ids_reserved,
+    };
+    engine.begin(origin, now, manifest.first_segment);
+    Ok(Recovered { engine, manifest, timeline })
+}
+
+/// The manifest; a fresh one where there is no store yet.
+fn load_manifest(storage: &dyn Storage) -> Result<Manifest, OpenError> {
+    if let Some(manifest) = manifest::load(storage)? {
+        return Ok(manifest);
+    }
+    let names = storage.list().map_err(|error| io_error(storage, "", error))?;
+    if names.iter().any(|name| segment::parse_name(name).is_some()) {
+        return Err(OpenError::Missing { file: storage.describe(manifest::NAME) });
+    }
+    Ok(Manifest {
+        epoch: 0,
+        first_segment: 1,
+        next_segment: 1,
+        sequence_reserved: 1,
+        number_reserved: 1,
+        topic_ids_reserved: 1,
+        mark: 0,
+        topics: None,
+        clean: None,
+    })
+}
+
+/// What has been read so far.
+struct Reading<'a> {
+    storage: &'a dyn Storage,
+    engine: Engine,
+    /// The last sequence read.
+    last_sequence: u64,
+    /// The run it belongs to.
+    epoch: u64,
+    /// The latest time any frame names.
+    mark: u64,
+    /// Topics are known as of this sequence; records up to it say nothing new about them.
+    topics_known: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn new(storage: &'a dyn Storage, settings: Settings) -> Self {
+        let engine = Engine::new(settings);
+        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0 }
+    }
+
+    /// Reads the topics as they were when the oldest segments were freed.
+    fn topics_file(&mut self, manifest: &Manifest) -> Result<(), OpenError> {
+        let Some(stamp) = manifest.topics else { return Ok(()) };
+        for topic in topics::load(self.storage, stamp)? {
+            let replayed = self.engine.replay(Record::Topic(topic), manifest.first_segment, false);
+            replayed.map_err(|error| self.damaged(&topics::name(stamp), 0, &error.to_string()))?;
+        }
+        self.topics_known = stamp;
+        Ok(())
+    }
+
+    /// Reads all segments; the last one there is.
+    fn segments(&mut self, manifest: &Manifest) -> Result<u64, OpenError> {
+        let names = self.storage.list().map_err(|error| io_error(self.storage, "", error))?;
+        let mut ids: Vec<u64> = names.iter().filter_map(|name| segment::parse_name(name)).collect();
+        ids.retain(|id| *id >= manifest.first_segment);
+        ids.sort_unstable();
+        for (id, expected) in ids.iter().zip(manifest.first_segment..) {
+            if *id != expected {
+                return Err(OpenError::Missing { file: self.storage.describe(&segment::name(expected)) });
+            }
+            let ends_here = ids.last() == Some(id);
+            self.segment(*id, ends_here)?;
+        }
+        if manifest.clean.is_some_and(|clean| clean.last_sequence > self.last_sequence) {
+            let last = ids.last().copied().unwrap_or(manifest.first_segment);
+            return Err(self.damaged(&segment::name(last), 0, "the last clean stop wrote more than is there"));
+        }
+        Ok(ids.last().copied().unwrap_or(manifest.first_segment.saturating_sub(1)))
+    }
+
+    fn segment(&mut self, id: u64, last: bool) -> Result<(), OpenError> {
+        let name = segment::name(id);
+        let bytes = self.read(&name)?;
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) if header.segment == id => {}
+            // A start that was cut short leaves a last segment without a header, and nothing in it.
+            _ if last && frame::find_later(&bytes, 0, id).next().is_none() => return Ok(()),
+            Ok(_) => return Err(self.damaged(&name, 0, "the header is another segment's")),
+            Err(error) => return Err(self.damaged(&name, 0, &error.to_string())),
+        }
+        let mut offset = frame::PAGE;
+        loop {
+            let why = match frame::read_frame(&bytes, offset, id) {
+                ReadFrame::Frame(frame) => {
+                    self.frame(&name, &frame)?;
+                    offset = frame.next_offset;
+                    continue;
+                }
+                ReadFrame::Nothing => "a frame is missing".to_owned(),
+                ReadFrame::Damaged { why, .. } => why.to_string(),
+            };
+            // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
+            let lost = |later: Frame<'_>| {
+                later.header.epoch == self.epoch && later.header.durable_through > self.last_sequence
+            };
+            let damaged = frame::find_later(&bytes, offset, id).any(lost);
+            return if damaged { Err(self.damaged(&name, offset, &why)) } else { Ok(()) };
+        }
+    }
+
+    fn frame(&mut self, name: &str, frame: &Frame<'_>) -> Result<(), OpenError> {
+        let header = &frame.header;
+        let follows = self.last_sequence + 1;
+        let new_run = header.epoch > self.epoch;
+        // A run's first frame says how much of the runs before it was there when it began.
+        if new_run && self.epoch > 0 && header.durable_through > self.last_sequence {
+            let why = format!("the journal was there up to sequence {} when this was written", header.durable_through);
+            return Err(self.damaged(name, frame.offset, &why));
+        }
+        let in_order = if new_run || self.last_sequence == 0 {
+            header.first_sequence >= follows
+        } else {
+            header.epoch == self.epoch && header.first_sequence == follows
+        };
+        if !in_order {
+            let why = format!("it goes on at sequence {}, not at {follows}", header.first_sequence);
+            return Err(self.damaged(name, frame.offset, &why));
+        }
+        self.epoch = header.epoch;
+        self.mark = self.mark.max(header.now);
+        self.records(frame).map_err(|why| self.damaged(name, frame.offset, &why))
+    }
+
+    fn records(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+        let mut reader = Reader::new(frame.payload);
+        let gone = TopicName::new("$gone").expect("a good name");
+        for k in 0..u64::from(frame.header.record_count) {
+            let sequence = frame.header.first_sequence + k;
+            let known = sequence <= self.topics_known;
+            let engine = &self.engine;
+            let name = |id| engine.topic_name(id).or_else(|| known.then(|| gone.clone()));
+            let record = record::decode(&mut reader, &name).map_err(|damage: Damage| damage.to_string())?;
+            let replayed = self.engine.replay(record, frame.header.segment, known);
+            replayed.map_err(|error: ReplayError| error.to_string())?;
+            self.last_sequence = sequence;
+        }
+        if reader.is_empty() { Ok(()) } else { Err("there is more in it than it says".to_owned()) }
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, OpenError> {
+        let failed = |error| io_error(self.storage, name, error);
+        let file = self.storage.open(name).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => OpenError::Missing { file: self.storage.describe(name) },
+            _ => failed(error),
+        })?;
+        let length = usize::try_from(file.len().map_err(failed)?).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length];
+        let read = file.read_at(0, &mut bytes).map_err(failed)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    fn damaged(&self, name: &str, offset: usize, why: &str) -> OpenError {
+        let file = self.storage.describe(name);
+        OpenError::Damaged { file, offset, why: why.to_owned(), after: self.last_sequence }
+    }
+}
+
+pub(crate) fn io_error(storage: &dyn Storage, name: &str, error: io::Error) -> OpenError {
+    OpenError::Io { place: storage.describe(name), error }
+}

@@ -1,0 +1,229 @@
+//! The engine's thread: brings commands and time to the engine, and its frames to the journal.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dwell_core::{Timestamp, limits};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::clock::Clock;
+use crate::engine::{Command, Engine, Now};
+use crate::format::manifest::{CleanStop, Manifest};
+use crate::format::topics;
+use crate::journal::Work;
+use crate::timeline::Timeline;
+
+/// How many commands one turn takes before time and the journal are looked at again.
+const COMMANDS_A_TURN: usize = 1_024;
+
+/// Bytes of records a batch may have before commands have to wait for the journal.
+const FULL_BATCH: usize = 32 << 20;
+
+/// How many sequences and numbers are reserved at a time, so that none is ever used twice.
+const RESERVED: u64 = 1 << 24;
+
+/// How often the wall clock is looked at.
+const CLOCK_CHECK: Duration = Duration::from_secs(1);
+
+/// What reaches the engine's thread.
+pub(crate) enum Event {
+    /// A call. The permit is the room it takes in the queue.
+    Call(Command, OwnedSemaphorePermit),
+    /// Leases whose receiver went away, or any other command that must not wait.
+    Urgent(Command),
+    /// Look at the clock, and say what time it is.
+    Time(oneshot::Sender<Timestamp>),
+    /// The frame under way is durable.
+    Synced,
+    /// The journal failed.
+    Failed(String),
+    /// Stop, and say when everything is durable.
+    Close(oneshot::Sender<()>),
+}
+
+/// What the thread shows to those who ask for the status.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) now: Timestamp,
+    pub(crate) failed: Option<String>,
+}
+
+/// The engine's thread.
+pub(crate) struct Runner {
+    pub(crate) engine: Engine,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timeline: Timeline,
+    pub(crate) manifest: Manifest,
+    pub(crate) shown: Arc<Mutex<Shown>>,
+    pub(crate) events: Receiver<Event>,
+    pub(crate) journal: Sender<Work>,
+    pub(crate) checked_at: Duration,
+    pub(crate) in_flight: bool,
+    pub(crate) closing: Option<oneshot::Sender<()>>,
+}
+
+impl Runner {
+    /// Runs until it is told to close, or everybody who could tell it anything is gone.
+    pub(crate) fn run(mut self) {
+        let mut backlog = VecDeque::new();
+        let mut busy = false;
+        loop {
+            let full = self.engine.journal().batched >= FULL_BATCH;
+            let patience = if busy || (!backlog.is_empty() && !full) { Duration::ZERO } else { self.patience() };
+            let mut events = match self.events.recv_timeout(patience) {
+                Ok(event) => vec![event],
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            events.extend(std::iter::from_fn(|| self.events.try_recv().ok()).take(COMMANDS_A_TURN));
+            // Only now, so that no call is dated before it was made.
+            let now = self.look_at_clock();
+            busy = self.engine.tick(now) || self.engine.is_cleaning();
+            for event in events {
+                self.handle(event, &mut backlog);
+            }
+            while self.engine.journal().batched < FULL_BATCH
+                && let Some((command, permit)) = backlog.pop_front()
+            {
+                self.engine.apply(command);
+                drop(permit);
+            }
+            self.send_frame();
+            if self.is_closed() {
+                break;
+            }
+        }
+        self.stop();
+    }
+
+    fn handle(&mut self, event: Event, backlog: &mut VecDeque<(Command, OwnedSemaphorePermit)>) {
+        match event {
+            Event::Call(command, permit) => backlog.push_back((command, permit)),
+            Event::Urgent(command) => self.engine.apply(command),
+            Event::Time(reply) => drop(reply.send(self.engine.now())),
+            Event::Synced => {
+                self.in_flight = false;
+                self.engine.synced();
+                // The next frame goes out before anything else is looked at.
+                self.send_frame();
+            }
+            Event::Failed(why) => {
+                self.in_flight = false;
+                self.show(|shown| shown.failed = Some(why.clone()));
+                self.engine.fail(why);
+            }
+            Event::Close(done) => {
+                self.engine.close();
+                self.closing = Some(done);
+            }
+        }
+    }
+
+    /// How long until something is to be done even if nobody calls.
+    fn patience(&mut self) -> Duration {
+        let (timer, waiter) = self.engine.next_wake();
+        let now = self.timeline.now(self.clock.monotonic());
+        let timer = timer.map(|at| Duration::from_millis(at.since(now)));
+        let waiter = waiter.map(|deadline| deadline.saturating_sub(self.clock.real()));
+        let sweep = Duration::from_millis(limits::SWEEP);
+        [timer, waiter].into_iter().flatten().fold(sweep, Duration::min)
+    }
+
+    fn look_at_clock(&mut self) -> Now {
+        let (monotonic, real) = (self.clock.monotonic(), self.clock.real());
+        if real >= self.checked_at + CLOCK_CHECK {
+            self.checked_at = real;
+            self.timeline.check(self.clock.wall(), monotonic);
+        }
+        let up = self.timeline.now_rounded_up(monotonic);
+        let at = self.timeline.now(monotonic);
+        self.show(|shown| shown.now = at);
+        Now { at, up, real }
+    }
+
+    fn send_frame(&mut self) {
+        if self.in_flight {
+            return;
+        }
+        self.keep_manifest();
+        if let Some(frame) = self.engine.take_frame() {
+            self.in_flight = true;
+            self.send(Work::Write(frame));
+        }
+    }
+
+    /// Writes a new manifest when reserves run low or a segment has become free.
+    fn keep_manifest(&mut self) {
+        let state = self.engine.journal();
+        let low = state.last_sequence + RESERVED / 2 > self.manifest.sequence_reserved
+            || state.next_number + RESERVED / 2 > self.manifest.number_reserved;
+        let freed = state.first_segment > self.manifest.first_segment;
+        if !low && !freed {
+            return;
+        }
+        self.manifest.sequence_reserved = state.last_sequence + RESERVED;
+        self.manifest.number_reserved = state.next_number + RESERVED;
+        self.manifest.topic_ids_reserved = state.next_topic;
+        self.manifest.mark = self.engine.now().as_millis();
+        let topics = freed.then(|| {
+            self.manifest.first_segment = state.first_segment;
+            self.manifest.topics = Some(state.last_sequence);
+            (topics::name(state.last_sequence), self.engine.topics_file())
+        });
+        self.send(Work::Manifest(Box::new(self.manifest.clone()), topics));
+    }
+
+    fn send(&self, work: Work) {
+        // A journal thread that has ended has said why.
+        drop(self.journal.send(work));
+    }
+
+    fn is_closed(&self) -> bool {
+        let drained = !self.in_flight && self.engine.journal().batched == 0;
+        self.closing.is_some() && (drained || self.shown().failed.is_some())
+    }
+
+    /// Leaves a manifest that says that everything is there.
+    fn stop(mut self) {
+        if self.shown().failed.is_none() {
+            self.finish_frames();
+        }
+        if self.shown().failed.is_none() {
+            let state = self.engine.journal();
+            self.manifest.clean = Some(CleanStop { last_sequence: state.last_sequence });
+            self.manifest.sequence_reserved = state.last_sequence + 1;
+            self.manifest.number_reserved = state.next_number;
+            self.manifest.topic_ids_reserved = state.next_topic;
+            self.manifest.mark = self.engine.now().as_millis();
+            self.manifest.next_segment = state.segment + 1;
+            self.send(Work::Manifest(Box::new(self.manifest.clone()), None));
+        }
+        let done = self.closing.take();
+        self.send(Work::Stop(done));
+    }
+
+    /// Everybody has gone away without a word: what is batched still becomes durable.
+    fn finish_frames(&mut self) {
+        self.engine.close();
+        loop {
+            self.send_frame();
+            if !self.in_flight {
+                return;
+            }
+            match self.events.recv() {
+                Ok(event) => self.handle(event, &mut VecDeque::new()),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn show(&self, change: impl FnOnce(&mut Shown)) {
+        change(&mut self.shown.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn shown(&self) -> Shown {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,279 @@
+//! The store as others see it: calls go to the engine's thread, answers come back when they are durable.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::thread::{self, JoinHandle};
+
+use dwell_core::{
+    Answer, CancelError, CancelItem, ChangeError, ChangeItem, Found, JobView, LeaseLost, LeaseRequest, LeasedJob,
+    ListQuery, Lookup, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle, Status, Store,
+    StoreError, TimelineQuery, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery,
+};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::config::{Config, Durability, Place};
+use crate::engine::{Command, Settings};
+use crate::format::manifest;
+use crate::journal::{Journal, Spares};
+use crate::recovery::{self, OpenError, Recovered, io_error};
+use crate::runner::{Event, Runner, Shown};
+use crate::storage::{DiskStorage, Storage};
+
+/// Room for calls that wait for the engine, in units of a kibibyte: 64 MiB.
+const QUEUE: usize = 64 << 10;
+
+/// A store in one directory of one process.
+///
+/// Every method can be called from any thread and any async runtime.
+pub struct EmbeddedStore {
+    events: Sender<Event>,
+    room: Arc<Semaphore>,
+    shown: Arc<Mutex<Shown>>,
+    spares: Spares,
+    promise: String,
+    kind: &'static str,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl EmbeddedStore {
+    /// Opens a store, creating it if there is none. Reads back what the last run left; that takes a moment, so call it
+    /// where blocking is fine.
+    pub fn open(config: &Config) -> Result<Self, OpenError> {
+        let (storage, kind): (Arc<dyn Storage>, _) = match &config.place {
+            Place::Directory(directory) => (Arc::new(DiskStorage::open(directory)?), "embedded"),
+            Place::Storage(storage) => (Arc::clone(storage), "memory"),
+        };
+        let settings = Settings {
+            defaults: config.defaults.clone(),
+            max_topics: config.max_topics,
+            memory: config.memory,
+            segment: config.segment,
+        };
+        let recovered = recovery::recover(&storage, settings, &*config.clock, config.accept_clock)?;
+        let store_failed = |error| io_error(&*storage, manifest::NAME, error);
+        manifest::store(&*storage, &recovered.manifest).map_err(store_failed)?;
+        remove_leftovers(&*storage, recovered.manifest.first_segment).map_err(store_failed)?;
+        Ok(Self::start(config, storage, kind, recovered))
+    }
+
+    fn start(config: &Config, storage: Arc<dyn Storage>, kind: &'static str, recovered: Recovered) -> Self {
+        let Recovered { engine, manifest, timeline } = recovered;
+        let (events, inbox) = mpsc::channel();
+        let (work, jobs) = mpsc::channel();
+        let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None }));
+        let spares = Spares::new(config.segment);
+        let journal = Journal::new(
+            Arc::clone(&storage),
+            Arc::clone(&config.clock),
+            config.durability,
+            manifest.epoch,
+            spares.clone(),
+        );
+        let runner = Runner {
+            engine,
+            clock: Arc::clone(&config.clock),
+            timeline,
+            manifest,
+            shown: Arc::clone(&shown),
+            events: inbox,
+            journal: work,
+            checked_at: config.clock.real(),
+            in_flight: false,
+            closing: None,
+        };
+        let filler = spares.clone();
+        let journal_events = events.clone();
+        let threads = vec![
+            spawn("dwell-journal", move || journal.run(&jobs, &journal_events)),
+            spawn("dwell-engine", move || runner.run()),
+            spawn("dwell-spares", move || filler.run(&*storage)),
+        ];
+        Self {
+            events,
+            room: Arc::new(Semaphore::new(QUEUE)),
+            shown,
+            spares,
+            promise: promise(config.durability),
+            kind,
+            threads: Mutex::new(threads),
+        }
+    }
+
+    /// Sends a command and awaits its answer.
+    async fn call<T>(
+        &self,
+        bytes: usize,
+        command: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Command,
+    ) -> Result<T, StoreError> {
+        let room = u32::try_from((bytes / 1_024 + 1).min(QUEUE)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(room).await.map_err(|_| StoreError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        self.events.send(Event::Call(command(reply), room)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    async fn lease_call(&self, request: LeaseRequest) -> Result<Vec<LeasedJob>, StoreError> {
+        let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        self.events.send(Event::Call(Command::Lease { request, reply }, room)).map_err(|_| StoreError::Closed)?;
+        Leasing { answer, events: &self.events }.await
+    }
+
+    fn shown(&self) -> Shown {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A lease under way. Dropped after it was answered and before anyone looked, it gives the jobs back.
+struct Leasing<'a> {
+    answer: oneshot::Receiver<Result<Vec<LeasedJob>, StoreError>>,
+    events: &'a Sender<Event>,
+}
+
+impl Future for Leasing<'_> {
+    type Output = Result<Vec<LeasedJob>, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.answer).poll(context));
+        Poll::Ready(answer.unwrap_or(Err(StoreError::Closed)))
+    }
+}
+
+impl Drop for Leasing<'_> {
+    fn drop(&mut self) {
+        self.answer.close();
+        if let Ok(Ok(jobs)) = self.answer.try_recv() {
+            let tokens = jobs.iter().filter_map(|job| job.token).collect();
+            drop(self.events.send(Event::Urgent(Command::GiveBack { tokens })));
+        }
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        let (done, _) = oneshot::channel();
+        drop(self.events.send(Event::Close(done)));
+        self.spares.stop();
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn put(&self, jobs: Vec<NewJob>) -> Answer<'_, Vec<Result<PutOutcome, PutError>>> {
+        let bytes = jobs.iter().map(|new| 256 + new.body.len()).sum();
+        Box::pin(self.call(bytes, |reply| Command::Put { jobs, reply }))
+    }
+
+    fn lease(&self, request: LeaseRequest) -> Answer<'_, Vec<LeasedJob>> {
+        Box::pin(self.lease_call(request))
+    }
+
+    fn settle(&self, items: Vec<Settle>) -> Answer<'_, Vec<Result<(), LeaseLost>>> {
+        Box::pin(self.call(items.len() * 64, |reply| Command::Settle { items, reply }))
+    }
+
+    fn change(&self, items: Vec<ChangeItem>) -> Answer<'_, Vec<Result<JobView, ChangeError>>> {
+        let body = |item: &ChangeItem| item.change.body.as_ref().map_or(0, dwell_core::Body::len);
+        let bytes = items.iter().map(|item| 256 + body(item)).sum();
+        Box::pin(self.call(bytes, |reply| Command::Change { items, reply }))
+    }
+
+    fn cancel(&self, items: Vec<CancelItem>) -> Answer<'_, Vec<Result<(), CancelError>>> {
+        Box::pin(self.call(items.len() * 64, |reply| Command::Cancel { items, reply }))
+    }
+
+    fn get(&self, items: Vec<Lookup>) -> Answer<'_, Vec<Option<Found>>> {
+        Box::pin(self.call(items.len() * 64, |reply| Command::Get { items, reply }))
+    }
+
+    fn list(&self, query: ListQuery) -> Answer<'_, Result<Page, TopicError>> {
+        Box::pin(self.call(0, move |reply| Command::List { query, reply }))
+    }
+
+    fn topics(&self, query: TopicsQuery) -> Answer<'_, Vec<TopicInfo>> {
+        Box::pin(self.call(0, move |reply| Command::Topics { query, reply }))
+    }
+
+    fn topic(&self, name: TopicName) -> Answer<'_, Option<TopicInfo>> {
+        Box::pin(self.call(0, move |reply| Command::Topic { name, reply }))
+    }
+
+    fn set_policy(&self, name: TopicName, policy: TopicPolicy) -> Answer<'_, Result<(), TopicError>> {
+        Box::pin(self.call(0, move |reply| Command::SetPolicy { name, policy, reply }))
+    }
+
+    fn pause(&self, name: TopicName, pause: SetPause) -> Answer<'_, Result<(), TopicError>> {
+        Box::pin(self.call(0, move |reply| Command::Pause { name, pause, reply }))
+    }
+
+    fn redrive(&self, what: Redrive) -> Answer<'_, Result<Redriven, TopicError>> {
+        Box::pin(self.call(0, move |reply| Command::Redrive { what, reply }))
+    }
+
+    fn purge(&self, name: TopicName, what: Purge) -> Answer<'_, Result<u64, TopicError>> {
+        Box::pin(self.call(0, move |reply| Command::Purge { name, what, reply }))
+    }
+
+    fn timeline(&self, query: TimelineQuery) -> Answer<'_, Result<Vec<u64>, TopicError>> {
+        Box::pin(self.call(0, move |reply| Command::Timeline { query, reply }))
+    }
+
+    fn status(&self) -> Answer<'_, Status> {
+        Box::pin(async move {
+            let (reply, time) = oneshot::channel();
+            let asked = self.events.send(Event::Time(reply)).is_ok();
+            // A store that is closed goes on showing what it last knew.
+            let now = if asked { time.await.ok() } else { None };
+            let shown = self.shown();
+            Ok(Status {
+                store: self.kind.to_owned(),
+                promise: self.promise.clone(),
+                now: now.unwrap_or(shown.now),
+                troubles: shown.failed.into_iter().collect(),
+            })
+        })
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let (done, closed) = oneshot::channel();
+            if self.events.send(Event::Close(done)).is_ok() {
+                // A thread that is gone already has closed before.
+                drop(closed.await);
+            }
+            self.spares.stop();
+            Ok(())
+        })
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system can start a thread")
+}
+
+fn promise(durability: Durability) -> String {
+    match durability {
+        Durability::Sync => "an answered success survives a power cut".to_owned(),
+        Durability::Interval(interval) => {
+            format!("a power cut loses at most the last {} ms of answered successes", interval.as_millis())
+        }
+        Durability::None => "a power cut loses what the system had not yet written by itself".to_owned(),
+    }
+}
+
+/// Removes what a run that was cut short has left and nobody needs.
+fn remove_leftovers(storage: &dyn Storage, first_segment: u64) -> std::io::Result<()> {
+    use crate::format::segment;
+    for name in storage.list()? {
+        let old = segment::parse_name(&name).is_some_and(|id| id < first_segment);
+        if old || name.starts_with(segment::SPARE_PREFIX) {
+            storage.remove(&name)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! The wheel as its users see it.
+
+mod advance;
+mod keys;
+mod model;
+mod next_deadline;
