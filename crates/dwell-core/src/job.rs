@@ -9,7 +9,7 @@ use crate::policy::Rules;
 use crate::retry::RetryPolicy;
 use crate::state::{Phase, State};
 use crate::target::{Line, Target};
-use crate::time::{Delay, TimeError, Timestamp, Ttl, Ttr, When};
+use crate::time::{Delay, Now, TimeError, Timestamp, Ttl, Ttr, When};
 
 /// A job that is live: delayed, ready, leased or buried.
 ///
@@ -57,10 +57,12 @@ impl Job {
         new: NewJob,
         number: Number,
         version: Version,
-        now: Timestamp,
+        now: impl Into<Now>,
         random: u64,
     ) -> Result<Self, TimeError> {
-        let due_at = new.when.resolve(now)?.plus(share(new.jitter, random));
+        let now = now.into();
+        let due_at = new.due_at(now, random)?;
+        let now = now.at;
         Ok(Self {
             topic: new.topic,
             id: new.id.resolve(number),
@@ -151,6 +153,17 @@ impl NewJob {
             if_match: None,
             force: false,
         }
+    }
+}
+
+impl NewJob {
+    /// When the job is due if it is taken at `now`. Jitter counts towards how far ahead that may be.
+    pub fn due_at(&self, now: Now, random: u64) -> Result<Timestamp, TimeError> {
+        let due_at = self.when.resolve(now)?;
+        if due_at.plus(self.jitter.as_millis()) > now.up.plus(limits::MAX_DELAY) && self.jitter > Delay::ZERO {
+            return Err(TimeError::TooFar);
+        }
+        Ok(due_at.plus(share(self.jitter, random)))
     }
 }
 
@@ -442,6 +455,16 @@ mod tests {
     #[test]
     fn answers_are_cut() {
         assert_eq!(DeliveryAnswer::new(&[1; 1_000]).as_bytes().len(), 256);
+    }
+
+    #[test]
+    fn jitter_does_not_reach_further_than_a_delay_may() {
+        let at = |millis| Timestamp::from_millis(millis).unwrap();
+        let half = Delay::from_millis(limits::MAX_DELAY / 2).unwrap();
+        let more = Delay::from_millis(limits::MAX_DELAY / 2 + 1).unwrap();
+        let new = NewJob::new(TopicName::new("t").unwrap(), JobId::new("a").unwrap(), When::In(half));
+        assert!(NewJob { jitter: half, ..new.clone() }.due_at(at(0).into(), 0).is_ok());
+        assert_eq!(NewJob { jitter: more, ..new }.due_at(at(0).into(), 0), Err(TimeError::TooFar));
     }
 
     #[test]

@@ -44,5 +44,5 @@ pub use retry::{Backoff, Exponential, Ladder, RetryPolicy};
 pub use state::{Burial, Phase, State};
 pub use store::{Answer, CancelItem, ChangeItem, JobRef, Lookup, Status, Store};
 pub use target::{Line, Target};
-pub use time::{Delay, Timestamp, Ttl, Ttr, When};
+pub use time::{Delay, Now, Timestamp, Ttl, Ttr, When};
 pub use topic::{Counts, Pause, Purge, Redrive, RedriveTopic, Redriven, SetPause, TopicInfo, TopicsQuery, Totals};

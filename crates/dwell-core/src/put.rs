@@ -2,8 +2,11 @@
 
 use crate::error::PutError;
 use crate::job::{DoneJob, IfExists, Job, JobView, NewJob, Number, Version};
+use crate::policy::Rules;
+use crate::retry::RetryPolicy;
 use crate::state::{Phase, State};
-use crate::time::Timestamp;
+use crate::target::Target;
+use crate::time::{Timestamp, Ttr};
 
 /// The job of the same topic and id that a put meets.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +63,7 @@ pub enum PutOutcome {
 }
 
 /// What the store adds to what the caller sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
     /// The store's name for the job.
     pub number: Number,
@@ -74,6 +77,29 @@ pub struct Receipt {
     pub expires_at: Option<Timestamp>,
     /// Delayed or ready.
     pub state: State,
+    /// Time-to-run, resolved.
+    pub ttr: Ttr,
+    /// Retry policy, resolved.
+    pub retry: RetryPolicy,
+    /// Where it is pushed to, if it is.
+    pub deliver_to: Option<Target>,
+}
+
+impl Receipt {
+    /// The receipt of a job that was just put.
+    pub fn new(job: &Job, now: Timestamp, rules: &Rules<'_>) -> Self {
+        Self {
+            number: job.number,
+            version: job.version,
+            created_at: job.created_at,
+            due_at: job.due_at,
+            expires_at: rules.expires_at(job),
+            state: job.state(now),
+            ttr: rules.ttr(job),
+            retry: rules.retry(job).clone(),
+            deliver_to: rules.deliver_to(job).cloned(),
+        }
+    }
 }
 
 /// What a look-up finds.
@@ -101,8 +127,8 @@ mod tests {
     use crate::job::{JobView, Version};
     use crate::lease::{Lease, LeaseToken};
     use crate::names::{JobId, TopicName};
-    use crate::policy::{Defaults, Rules, TopicPolicy};
-    use crate::time::{Ttr, When};
+    use crate::policy::{Defaults, TopicPolicy};
+    use crate::time::When;
 
     /// Columns: nothing there, waiting, leased, done. `force` only matters where a column says so.
     const TABLE: [(IfExists, bool, [&str; 4]); 4] = [

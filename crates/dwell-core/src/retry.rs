@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::limits;
-use crate::time::{Delay, Timestamp};
+use crate::time::{Delay, Now, Timestamp};
 
 /// How often a job is handed over before it is buried, and how long it rests in between.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +18,18 @@ pub struct RetryPolicy {
 impl RetryPolicy {
     /// What a failure at `failed_at` of delivery number `attempt` leads to. A consumer's own `delay` replaces the
     /// step, never the count. `random` is uniform over all of `u64`.
-    pub fn after_failure(&self, attempt: u32, delay: Option<Delay>, failed_at: Timestamp, random: u64) -> AfterFailure {
+    pub fn after_failure(
+        &self,
+        attempt: u32,
+        delay: Option<Delay>,
+        failed_at: impl Into<Now>,
+        random: u64,
+    ) -> AfterFailure {
         if attempt >= self.attempts.get() {
             return AfterFailure::Bury;
         }
         let step = delay.unwrap_or_else(|| self.backoff.step(attempt, random));
-        AfterFailure::Retry(failed_at.plus(step.as_millis()))
+        AfterFailure::Retry(failed_at.into().after(step.as_millis()))
     }
 }
 

@@ -28,7 +28,7 @@ use crate::limits;
 use crate::names::{Consumer, ErrorText, Reason};
 use crate::policy::Rules;
 use crate::retry::AfterFailure;
-use crate::time::{Delay, TimeError, Timestamp, Ttr, When};
+use crate::time::{Delay, Now, TimeError, Timestamp, Ttr, When};
 
 /// What a live job is doing, with what is true only then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     /// The store's time.
-    pub now: Timestamp,
+    pub now: Now,
     /// The version the job gets if it changes.
     pub version: Version,
     /// Uniform over all of `u64`; for backoff jitter.
@@ -172,7 +172,7 @@ pub fn apply(job: &mut Job, command: Command, moment: &Moment<'_>) -> Result<Eff
         Command::Redrive { due_at } => redrive(job, due_at, moment)?,
     };
     job.version = moment.version;
-    expire(job, moment.now, moment);
+    expire(job, moment.now.at, moment);
     Ok(effect)
 }
 
@@ -200,17 +200,17 @@ pub fn pass_time(job: &mut Job, moment: &Moment<'_>) -> Passage {
     let mut passage = Passage::default();
     let mut since = Timestamp::EPOCH;
     if let Phase::Leased(lease) = &job.phase
-        && lease.expires_at <= moment.now
+        && lease.expires_at <= moment.now.at
     {
         since = lease.expires_at;
         job.counters.timeouts = job.counters.timeouts.saturating_add(1);
-        fail(job, Some(ErrorText::new(ErrorText::LEASE_EXPIRED)), None, since, moment);
+        fail(job, Some(ErrorText::new(ErrorText::LEASE_EXPIRED)), None, since.into(), moment);
         passage.timed_out = true;
         passage.buried = matches!(job.phase, Phase::Buried(_));
     }
     passage.buried |= expire(job, since, moment);
     if let (Phase::Buried(burial), Some(keep)) = (&job.phase, moment.rules.policy.keep_buried) {
-        passage.gone = burial.at.plus(keep.as_millis()) <= moment.now;
+        passage.gone = burial.at.plus(keep.as_millis()) <= moment.now.at;
     }
     if passage.changed() {
         job.version = moment.version;
@@ -228,14 +228,14 @@ pub fn next_passage_at(job: &Job, rules: &Rules<'_>) -> Option<Timestamp> {
 }
 
 fn lease(job: &mut Job, grant: Grant, moment: &Moment<'_>) -> Result<Effect, Refusal> {
-    match job.state(moment.now) {
+    match job.state(moment.now.at) {
         State::Ready => {}
         State::Delayed | State::Buried if grant.by_number && !past_ttl(job, moment) => {}
         State::Delayed | State::Buried | State::Leased => return Err(Refusal::NotReady),
     }
     let ttr = grant.ttr.unwrap_or_else(|| moment.rules.ttr(job));
     let token = LeaseToken { number: job.number, version: moment.version, secret: grant.secret };
-    let expires_at = moment.now.plus(ttr.as_millis());
+    let expires_at = moment.now.after(ttr.as_millis());
     job.phase = Phase::Leased(Lease { token, expires_at, ttr, consumer: grant.consumer });
     job.attempt = job.attempt.saturating_add(1);
     job.counters.leases = job.counters.leases.saturating_add(1);
@@ -250,23 +250,23 @@ fn settle(
     moment: &Moment<'_>,
 ) -> Result<Effect, Refusal> {
     let Phase::Leased(lease) = &mut job.phase else { return Err(Refusal::LeaseLost) };
-    if lease.token != token || lease.expires_at <= moment.now {
+    if lease.token != token || lease.expires_at <= moment.now.at {
         return Err(Refusal::LeaseLost);
     }
     match verdict {
         Verdict::Ack => return Ok(Effect::Acked),
-        Verdict::Extend { ttr } => lease.expires_at = moment.now.plus(ttr.unwrap_or(lease.ttr).as_millis()),
+        Verdict::Extend { ttr } => lease.expires_at = moment.now.after(ttr.unwrap_or(lease.ttr).as_millis()),
         Verdict::Nack { error, delay } => fail(job, error, delay, moment.now, moment),
         Verdict::Release { delay, priority } => {
             job.phase = Phase::Waiting;
             job.attempt = job.attempt.saturating_sub(1);
             job.counters.releases = job.counters.releases.saturating_add(1);
-            job.due_at = delay.map_or(job.due_at, |delay| moment.now.plus(delay.as_millis()));
+            job.due_at = delay.map_or(job.due_at, |delay| moment.now.after(delay.as_millis()));
             job.priority = priority.unwrap_or(job.priority);
         }
         Verdict::Bury { reason, priority } => {
             job.priority = priority.unwrap_or(job.priority);
-            bury(job, reason.unwrap_or_else(|| Reason::own(Reason::BURIED)), moment.now);
+            bury(job, reason.unwrap_or_else(|| Reason::own(Reason::BURIED)), moment.now.at);
         }
     }
     if let Some(delivery) = delivery {
@@ -302,7 +302,7 @@ fn change_job(job: &mut Job, change: Change, force: bool, moment: &Moment<'_>) -
 }
 
 fn redrive(job: &mut Job, due_at: Timestamp, moment: &Moment<'_>) -> Result<Effect, Refusal> {
-    match job.state(moment.now) {
+    match job.state(moment.now.at) {
         State::Buried => job.attempt = 0,
         State::Delayed => {}
         State::Ready | State::Leased => return Err(Refusal::NotParked),
@@ -319,7 +319,7 @@ fn wait_until(job: &mut Job, due_at: Timestamp) {
     job.ttl_from = due_at.max(job.created_at);
 }
 
-fn fail(job: &mut Job, error: Option<ErrorText>, delay: Option<Delay>, at: Timestamp, moment: &Moment<'_>) {
+fn fail(job: &mut Job, error: Option<ErrorText>, delay: Option<Delay>, at: Now, moment: &Moment<'_>) {
     if error.is_some() {
         job.last_error = error;
     }
@@ -328,7 +328,7 @@ fn fail(job: &mut Job, error: Option<ErrorText>, delay: Option<Delay>, at: Times
             job.phase = Phase::Waiting;
             job.due_at = due_at;
         }
-        AfterFailure::Bury => bury(job, Reason::own(Reason::ATTEMPTS_EXHAUSTED), at),
+        AfterFailure::Bury => bury(job, Reason::own(Reason::ATTEMPTS_EXHAUSTED), at.at),
     }
 }
 
@@ -348,7 +348,7 @@ fn expire(job: &mut Job, since: Timestamp, moment: &Moment<'_>) -> bool {
 }
 
 fn past_ttl(job: &Job, moment: &Moment<'_>) -> bool {
-    moment.rules.expires_at(job).is_some_and(|expires_at| expires_at <= moment.now)
+    moment.rules.expires_at(job).is_some_and(|expires_at| expires_at <= moment.now.at)
 }
 
 fn refuse_leased(job: &Job, force: bool) -> Result<(), Refusal> {

@@ -51,14 +51,38 @@ impl When {
     /// As soon as the store takes the job.
     pub const NOW: Self = Self::In(Delay::ZERO);
 
-    /// The instant this means at `now`. A store whose clock is finer than a millisecond rounds `now` up first, so
-    /// that a delay is never cut short.
-    pub fn resolve(self, now: Timestamp) -> Result<Timestamp, TimeError> {
+    /// The instant this means at `now`.
+    pub fn resolve(self, now: impl Into<Now>) -> Result<Timestamp, TimeError> {
+        let now = now.into();
         match self {
-            Self::In(delay) => Ok(now.plus(delay.as_millis())),
-            Self::At(at) if at > now.plus(limits::MAX_DELAY) => Err(TimeError::TooFar),
+            Self::In(delay) => Ok(now.after(delay.as_millis())),
+            Self::At(at) if at > now.at.plus(limits::MAX_DELAY) => Err(TimeError::TooFar),
             Self::At(at) => Ok(at),
         }
+    }
+}
+
+/// What time it is on a store's timeline, which is finer than a millisecond: rounded down, for what is due; and rounded
+/// up, for what delays count from, so that none is ever cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Rounded down.
+    pub at: Timestamp,
+    /// Rounded up.
+    pub up: Timestamp,
+}
+
+impl Now {
+    /// The instant so many milliseconds from now; now itself if that is none.
+    pub fn after(self, millis: u64) -> Timestamp {
+        if millis == 0 { self.at } else { self.up.plus(millis) }
+    }
+}
+
+impl From<Timestamp> for Now {
+    /// A time that is whole milliseconds.
+    fn from(at: Timestamp) -> Self {
+        Self { at, up: at }
     }
 }
 
@@ -179,6 +203,14 @@ mod tests {
     fn a_delay_counts_from_now_and_an_instant_is_itself() {
         assert_eq!(When::In(Delay(250)).resolve(NOW), Ok(Timestamp(1_000_250)));
         assert_eq!(When::At(Timestamp(5)).resolve(NOW), Ok(Timestamp(5)));
+    }
+
+    #[test]
+    fn a_delay_is_never_cut_short_and_none_is_none() {
+        let now = Now { at: NOW, up: NOW.plus(1) };
+        assert_eq!(When::In(Delay(250)).resolve(now), Ok(Timestamp(1_000_251)));
+        assert_eq!(When::NOW.resolve(now), Ok(NOW), "what is due now is ready now");
+        assert_eq!(When::At(NOW).resolve(now), Ok(NOW));
     }
 
     #[test]

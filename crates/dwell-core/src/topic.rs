@@ -8,7 +8,7 @@ use crate::limits;
 use crate::names::{JobId, Reason, TopicName};
 use crate::policy::{Rate, TopicPolicy};
 use crate::state::State;
-use crate::time::{Delay, Timestamp};
+use crate::time::{Delay, Now, Timestamp};
 
 /// What a topic looks like now.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,10 +117,10 @@ pub enum SetPause {
 
 impl SetPause {
     /// The pause this means at `now`.
-    pub fn resolve(self, now: Timestamp) -> Pause {
+    pub fn resolve(self, now: impl Into<Now>) -> Pause {
         match self {
             Self::On => Pause::On,
-            Self::For(delay) => Pause::Until(now.plus(delay.as_millis())),
+            Self::For(delay) => Pause::Until(now.into().after(delay.as_millis())),
             Self::Off => Pause::Off,
         }
     }
@@ -169,9 +169,9 @@ impl RedriveTopic {
     }
 
     /// When job number `k` (0-based) of this redrive is due.
-    pub fn due_at(&self, k: u64, now: Timestamp) -> Timestamp {
+    pub fn due_at(&self, k: u64, now: impl Into<Now>) -> Timestamp {
         let spread = self.rate.map_or(0, |rate| rate.offset(k));
-        now.plus(self.delay.as_millis()).plus(spread)
+        now.into().after(self.delay.as_millis().saturating_add(spread).min(limits::MAX_DELAY))
     }
 
     /// Whether a dead letter is meant.

@@ -69,7 +69,7 @@ impl Config {
             defaults: Defaults::default(),
             max_topics: limits::DEFAULT_MAX_TOPICS,
             memory: 1 << 30,
-            segment: 64 << 20,
+            segment: 16 << 20,
             accept_clock: false,
             clock: Arc::new(SystemClock::default()),
         }

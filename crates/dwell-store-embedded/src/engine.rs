@@ -29,10 +29,11 @@ mod verbs;
 mod waiters;
 mod whole_topics;
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use dwell_core::{Defaults, StoreError, Timestamp, TopicName};
+use dwell_core::{Defaults, Number, StoreError, Timestamp, TopicName};
 use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 use timing_wheel::TimingWheel;
@@ -95,11 +96,20 @@ pub(crate) struct Now {
     pub(crate) real: Duration,
 }
 
+impl Now {
+    /// What the rules need to know of it.
+    fn core(self) -> dwell_core::Now {
+        dwell_core::Now { at: self.at, up: self.up }
+    }
+}
+
 /// All that the store knows, and what it does.
 pub(crate) struct Engine {
     settings: Settings,
     now: Now,
     slots: Slots,
+    /// While replaying: jobs whose body has not been met.
+    orphans: BTreeSet<Number>,
     done: DoneJobs,
     topics: HashMap<TopicId, Topic, FastHash>,
     names: HashMap<TopicName, TopicId, FastHash>,
@@ -125,6 +135,7 @@ impl Engine {
         Self {
             now: Now { at: epoch, up: epoch, real: Duration::ZERO },
             slots: Slots::default(),
+            orphans: BTreeSet::new(),
             done: DoneJobs::default(),
             topics: HashMap::default(),
             names: HashMap::default(),

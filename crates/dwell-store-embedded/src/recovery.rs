@@ -110,6 +110,7 @@ pub(crate) fn recover(
     reading.topics_file(&manifest)?;
     let last_segment = reading.segments(&manifest)?;
 
+    reading.check(last_segment)?;
     let Reading { mut engine, last_sequence, mark, .. } = reading;
     let mark = Timestamp::from_millis(mark.max(manifest.mark)).unwrap_or(Timestamp::MAX);
     let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept_clock)?;
@@ -202,6 +203,11 @@ impl<'a> Reading<'a> {
             return Err(self.damaged(&segment::name(last), 0, "the last clean stop wrote more than is there"));
         }
         Ok(ids.last().copied().unwrap_or(manifest.first_segment.saturating_sub(1)))
+    }
+
+    fn check(&self, last_segment: u64) -> Result<(), OpenError> {
+        let fits = self.engine.check_replayed();
+        fits.map_err(|error| self.damaged(&segment::name(last_segment), 0, &error.to_string()))
     }
 
     fn segment(&mut self, id: u64, last: bool) -> Result<(), OpenError> {

@@ -56,15 +56,21 @@ impl EmbeddedStore {
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
         manifest::store(&*storage, &recovered.manifest).map_err(store_failed)?;
         remove_leftovers(&*storage, recovered.manifest.first_segment).map_err(store_failed)?;
-        Ok(Self::start(config, storage, kind, recovered))
+        let spares = Spares::adopt(&*storage, config.segment).map_err(store_failed)?;
+        Ok(Self::start(config, storage, kind, recovered, spares))
     }
 
-    fn start(config: &Config, storage: Arc<dyn Storage>, kind: &'static str, recovered: Recovered) -> Self {
+    fn start(
+        config: &Config,
+        storage: Arc<dyn Storage>,
+        kind: &'static str,
+        recovered: Recovered,
+        spares: Spares,
+    ) -> Self {
         let Recovered { engine, manifest, timeline } = recovered;
         let (events, inbox) = mpsc::channel();
         let (work, jobs) = mpsc::channel();
         let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None }));
-        let spares = Spares::new(config.segment);
         let journal = Journal::new(
             Arc::clone(&storage),
             Arc::clone(&config.clock),
@@ -270,8 +276,7 @@ fn promise(durability: Durability) -> String {
 fn remove_leftovers(storage: &dyn Storage, first_segment: u64) -> std::io::Result<()> {
     use crate::format::segment;
     for name in storage.list()? {
-        let old = segment::parse_name(&name).is_some_and(|id| id < first_segment);
-        if old || name.starts_with(segment::SPARE_PREFIX) {
+        if segment::parse_name(&name).is_some_and(|id| id < first_segment) {
             storage.remove(&name)?;
         }
     }

@@ -112,7 +112,7 @@ impl BrokenStore {
             sleepers: AtomicU64::new(0),
             last_leased: Mutex::new(None),
         };
-        Subject { store: Arc::new(store), clock: honest.clock }
+        Subject { store: Arc::new(store), clock: honest.clock, restart: None }
     }
 
     fn has(&self, flaw: Flaw) -> bool {

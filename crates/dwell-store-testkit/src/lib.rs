@@ -44,6 +44,20 @@ pub struct Subject {
     pub store: Arc<dyn Store>,
     /// Moves its time.
     pub clock: Arc<dyn TestClock>,
+    /// Ends the store and starts another on what it left, if it leaves anything.
+    pub restart: Option<Restart>,
+}
+
+/// Ends a store and starts another on what it left: by an orderly stop, or as if it had been killed.
+pub type Restart = Arc<dyn Fn(Ending) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send>> + Send + Sync>;
+
+/// How a store ends before it is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It is closed.
+    Closed,
+    /// It is killed: what it had answered must be there afterwards.
+    Killed,
 }
 
 /// How a store under test is to be set up.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use dwell_core::state::{self, Moment};
 use dwell_core::{
     Defaults, DoneJob, Existing, Job, JobId, JobRef, JobView, Number, Pause, Phase, RateBucket, Rules, Timestamp,
-    TopicError, TopicName, TopicPolicy, Totals, Version,
+    TopicError, TopicName, TopicPolicy, Totals, Version, limits,
 };
 
 use crate::Setup;
@@ -65,7 +65,7 @@ impl Model {
             let job = self.jobs.get_mut(&number).expect("listed just now");
             let topic = self.topics.get_mut(&job.topic).expect("every job has a topic");
             let rules = Rules { policy: &topic.policy, defaults: &self.defaults };
-            let passage = state::pass_time(job, &Moment { now, version, random, rules });
+            let passage = state::pass_time(job, &Moment { now: now.into(), version, random, rules });
             topic.totals.timed_out += u64::from(passage.timed_out);
             topic.totals.buried += u64::from(passage.buried);
             topic.totals.purged += u64::from(passage.gone);
@@ -80,19 +80,15 @@ impl Model {
         });
     }
 
-    /// When time alone will next make a difference to a consumer that waits: something is due, a lease runs out, a
-    /// pause ends or a bucket fills.
-    pub fn next_event_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let jobs = self.jobs.values().flat_map(|job| {
-            let waiting = matches!(job.phase, Phase::Waiting).then_some(job.due_at);
-            [waiting, state::next_passage_at(job, &self.rules(&job.topic))]
-        });
-        let topics = self.topics.values().flat_map(|topic| {
-            let pause = if let Pause::Until(until) = topic.pause { Some(until) } else { None };
-            let bucket = topic.bucket.zip(topic.policy.max_rate).map(|(bucket, rate)| bucket.next_at(rate));
-            [pause, bucket]
-        });
-        jobs.chain(topics).flatten().filter(|&at| at > now).min()
+    /// What a start does: leases end no earlier than a minute, or their own ttr, from now. That the store was down is
+    /// not their holders' fault.
+    pub fn restart(&mut self, now: Timestamp) {
+        for job in self.jobs.values_mut() {
+            if let Phase::Leased(lease) = &mut job.phase {
+                let grace = lease.ttr.as_millis().min(limits::MINUTE);
+                lease.expires_at = lease.expires_at.max(now.plus(grace));
+            }
+        }
     }
 
     fn rules(&self, topic: &TopicName) -> Rules<'_> {

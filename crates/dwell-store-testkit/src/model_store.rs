@@ -47,7 +47,7 @@ impl ModelStore {
     /// A store without jobs and its clock, as the suite wants them.
     pub fn subject(setup: &Setup, clock: FakeClock) -> Subject {
         let clock = Arc::new(clock);
-        Subject { store: Arc::new(Self::new(setup, Arc::clone(&clock))), clock }
+        Subject { store: Arc::new(Self::new(setup, Arc::clone(&clock))), clock, restart: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

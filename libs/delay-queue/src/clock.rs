@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A consumer sleeps no longer than this at a time. Only to stay clear of the end of [`Instant`].
+/// How long to sleep for a deadline that is beyond the end of [`Instant`].
 const LONGEST_SLEEP: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Copy)]
@@ -32,10 +32,10 @@ impl Clock {
         millis(instant.saturating_duration_since(self.start).as_nanos().div_ceil(NANOS_PER_MILLI))
     }
 
-    /// When to wake for `deadline`, or to look again if that is far off.
+    /// When to wake for `deadline`, or to look again if there is no such instant.
     pub(crate) fn instant(self, deadline: u64) -> Instant {
-        let far = Instant::now() + LONGEST_SLEEP;
-        self.start.checked_add(Duration::from_millis(deadline)).map_or(far, |instant| instant.min(far))
+        let instant = self.start.checked_add(Duration::from_millis(deadline));
+        instant.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP)
     }
 }
 

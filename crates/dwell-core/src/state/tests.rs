@@ -231,7 +231,7 @@ fn a_token_is_worth_nothing_from_the_end_of_its_lease_on() {
     let end = lease_of(&job).expires_at;
     let ack = Command::Settle { token: lease_of(&job).token, verdict: Verdict::Ack, delivery: None };
     let world = world();
-    let moment = Moment { now: end, ..world.moment() };
+    let moment = Moment { now: end.into(), ..world.moment() };
     assert_eq!(apply(&mut job, ack, &moment), Err(Refusal::LeaseLost));
 }
 
@@ -272,9 +272,9 @@ fn dead_letters_are_dropped_when_their_topic_says_so() {
     let Phase::Buried(burial) = &job.phase else { panic!("buried") };
     let end = burial.at.plus(100);
     assert_eq!(next_passage_at(&job, &world.moment().rules), Some(end));
-    let before = Moment { now: Timestamp::from_millis(end.as_millis() - 1).unwrap(), ..world.moment() };
+    let before = Moment { now: Timestamp::from_millis(end.as_millis() - 1).unwrap().into(), ..world.moment() };
     assert!(!pass_time(&mut job, &before).changed());
-    let passage = pass_time(&mut job, &Moment { now: end, ..world.moment() });
+    let passage = pass_time(&mut job, &Moment { now: end.into(), ..world.moment() });
     assert_eq!((passage.gone, passage.changed(), job.version), (true, true, version(9)));
 }
 
@@ -305,6 +305,24 @@ fn deliveries_are_remembered_newest_last_and_bounded() {
     assert_eq!(job.deliveries[0].at, at(5));
 }
 
+#[test]
+fn between_two_milliseconds_delays_round_up_and_what_is_due_rounds_down() {
+    let world = world();
+    let now = Now { at: at(NOW), up: at(NOW + 1) };
+    let moment = Moment { now, ..world.moment() };
+    let mut job = job_in(State::Leased);
+    let before = job.clone();
+    let cases = [("nack", NOW + 15_001), ("nack_at_once", NOW), ("release_delayed", NOW + 2), ("release", NOW - 5_000)];
+    for (name, due_at) in cases {
+        job = before.clone();
+        assert_eq!(apply(&mut job, command(name), &moment), Ok(Effect::Lives));
+        assert_eq!(job.due_at, at(due_at), "{name}");
+    }
+    job = before.clone();
+    assert_eq!(apply(&mut job, command("extend"), &moment), Ok(Effect::Lives));
+    assert_eq!(lease_of(&job).expires_at, at(NOW + 30_001));
+}
+
 // ---- the small world the tests live in ----
 
 struct World {
@@ -315,7 +333,7 @@ struct World {
 impl World {
     fn moment(&self) -> Moment<'_> {
         let rules = Rules { policy: &self.policy, defaults: &self.defaults };
-        Moment { now: at(NOW), version: version(9), random: 0, rules }
+        Moment { now: at(NOW).into(), version: version(9), random: 0, rules }
     }
 }
 
@@ -415,7 +433,7 @@ fn settle_with(job: &mut Job, verdict: Verdict) {
 }
 
 fn pass(job: &mut Job, now: u64) -> Passage {
-    pass_time(job, &Moment { now: at(now), ..world().moment() })
+    pass_time(job, &Moment { now: at(now).into(), ..world().moment() })
 }
 
 fn lease_of(job: &Job) -> &Lease {

@@ -33,8 +33,8 @@ pub(super) struct Slot {
 pub(super) struct Slots {
     boxes: Vec<Option<Box<Slot>>>,
     free: Vec<Index>,
-    by_number: HashTable<Index>,
-    by_id: HashTable<Index>,
+    by_number: HashTable<Entry>,
+    by_id: HashTable<Entry>,
     hash: FastHash,
     weight: usize,
 }
@@ -45,23 +45,20 @@ impl Slots {
             self.boxes.push(None);
             Index::try_from(self.boxes.len() - 1).expect("memory ends before 2^32 jobs")
         });
-        let by_number = self.hash.hash_one(slot.job.number);
-        let by_id = self.hash_id(slot.topic, &slot.job.id);
+        let (by_number, by_id) = (self.hash_number(slot.job.number), self.hash_id(slot.topic, &slot.job.id));
         self.weight += slot.weight;
         self.boxes[index as usize] = Some(Box::new(slot));
-        let (slots, hash) = (&self.boxes, &self.hash);
-        self.by_number.insert_unique(by_number, index, |&i| hash.hash_one(at(slots, i).job.number));
-        self.by_id.insert_unique(by_id, index, |&i| hash_of(hash, at(slots, i)));
+        insert(&mut self.by_number, by_number, index);
+        insert(&mut self.by_id, by_id, index);
         index
     }
 
     pub(super) fn remove(&mut self, index: Index) -> Slot {
         let slot = self.boxes[index as usize].take().expect("only live slots are removed");
         self.weight -= slot.weight;
-        let by_number = self.hash.hash_one(slot.job.number);
-        let by_id = self.hash_id(slot.topic, &slot.job.id);
+        let (by_number, by_id) = (self.hash_number(slot.job.number), self.hash_id(slot.topic, &slot.job.id));
         for (table, hash) in [(&mut self.by_number, by_number), (&mut self.by_id, by_id)] {
-            if let Ok(entry) = table.find_entry(hash, |&i| i == index) {
+            if let Ok(entry) = table.find_entry(spread(hash), |entry| entry.index == index) {
                 entry.remove();
             }
         }
@@ -83,13 +80,16 @@ impl Slots {
     }
 
     pub(super) fn by_number(&self, number: Number) -> Option<Index> {
-        let hash = self.hash.hash_one(number);
-        self.by_number.find(hash, |&i| self.get(i).job.number == number).copied()
+        let hash = self.hash_number(number);
+        let same = |entry: &Entry| entry.hash == hash && self.get(entry.index).job.number == number;
+        self.by_number.find(spread(hash), same).map(|entry| entry.index)
     }
 
     pub(super) fn by_id(&self, topic: TopicId, id: &JobId) -> Option<Index> {
+        let hash = self.hash_id(topic, id);
         let same = |slot: &Slot| slot.topic == topic && slot.job.id == *id;
-        self.by_id.find(self.hash_id(topic, id), |&i| same(self.get(i))).copied()
+        let same = |entry: &Entry| entry.hash == hash && same(self.get(entry.index));
+        self.by_id.find(spread(hash), same).map(|entry| entry.index)
     }
 
     /// How many places there are, taken or not.
@@ -110,9 +110,34 @@ impl Slots {
         self.weight = self.weight - old + new;
     }
 
-    fn hash_id(&self, topic: TopicId, id: &JobId) -> u64 {
-        self.hash.hash_one((topic.0, id.as_str()))
+    fn hash_number(&self, number: Number) -> u32 {
+        shorten(self.hash.hash_one(number))
     }
+
+    fn hash_id(&self, topic: TopicId, id: &JobId) -> u32 {
+        shorten(self.hash.hash_one((topic.0, id.as_str())))
+    }
+}
+
+/// A table's entry. It carries its hash, so that a table can grow without a look at every job.
+#[derive(Clone, Copy)]
+struct Entry {
+    hash: u32,
+    index: Index,
+}
+
+fn insert(table: &mut HashTable<Entry>, hash: u32, index: Index) {
+    table.insert_unique(spread(hash), Entry { hash, index }, |entry| spread(entry.hash));
+}
+
+/// Half of a hash is enough to tell jobs apart.
+fn shorten(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).expect("half of it")
+}
+
+/// A table takes the place from the low bits and a tag from the high ones: both must depend on all that is there.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Bytes a job is reckoned to take, with its share of the indexes.
@@ -124,10 +149,6 @@ pub(super) fn weight(job: &Job) -> usize {
     FIXED + job.id.as_str().len() + job.body.len() + headers + deliveries
 }
 
-fn at(slots: &[Option<Box<Slot>>], index: Index) -> &Slot {
-    slots[index as usize].as_ref().expect("indexes name live slots")
-}
-
-fn hash_of(hash: &FastHash, slot: &Slot) -> u64 {
-    hash.hash_one((slot.topic.0, slot.job.id.as_str()))
+fn at(boxes: &[Option<Box<Slot>>], index: Index) -> &Slot {
+    boxes[index as usize].as_ref().expect("indexes name live slots")
 }

@@ -85,7 +85,7 @@ impl Engine {
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
         let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
         let was_buried = matches!(slot.job.phase, Phase::Buried(_));
-        let moment = Moment { now: self.now.at, version: self.batch.version(), random, rules };
+        let moment = Moment { now: self.now.core(), version: self.batch.version(), random, rules };
         let passage = state::pass_time(&mut slot.job, &moment);
         debug_assert!(passage.changed(), "its passage was due");
         let cause = if passage.timed_out { Cause::Timeout } else { Cause::Expire };

@@ -36,7 +36,7 @@ impl Engine {
             };
             return Ok(PutOutcome::Kept(kept));
         }
-        new.when.resolve(self.now.up)?;
+        new.due_at(self.now.core(), 0)?;
         if self.slots.weight() > self.settings.memory {
             return Err(PutError::StorageFull);
         }
@@ -52,21 +52,14 @@ impl Engine {
     fn create(&mut self, topic: TopicId, new: NewJob) -> Result<Receipt, PutError> {
         let number = Number::new(self.next_number).expect("numbers are reserved below 2^53");
         let (version, random) = (self.batch.version(), self.roll());
-        let job = Job::create(new, number, version, self.now.up, random)?;
+        let job = Job::create(new, number, version, self.now.core(), random)?;
         self.next_number += 1;
         self.done.remove(topic, &job.id);
         let of_topic = self.topics.get_mut(&topic).expect("created just now");
         totals::count(&mut of_topic.totals, Cause::Put, false, false);
         self.batch.log(|out| record::encode_job(out, topic, Cause::Put, &job, BodyPart::Here));
         let rules = Rules { policy: &of_topic.policy, defaults: &self.settings.defaults };
-        let receipt = Receipt {
-            number,
-            version,
-            created_at: job.created_at,
-            due_at: job.due_at,
-            expires_at: rules.expires_at(&job),
-            state: job.state(self.now.at),
-        };
+        let receipt = Receipt::new(&job, self.now.at, &rules);
         self.insert(topic, job);
         Ok(receipt)
     }
@@ -177,7 +170,7 @@ impl Engine {
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
         let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
         let was_buried = matches!(slot.job.phase, Phase::Buried(_));
-        let moment = Moment { now: self.now.up, version: self.batch.version(), random, rules };
+        let moment = Moment { now: self.now.core(), version: self.batch.version(), random, rules };
         let result = state::apply(&mut slot.job, command, &moment);
         if result == Ok(Effect::Lives) {
             let is_buried = matches!(slot.job.phase, Phase::Buried(_));

@@ -47,7 +47,7 @@ impl Engine {
         }
         let id = self.create_topic(&name)?;
         let topic = self.topics.get_mut(&id).expect("created just now");
-        topic.pause = pause.resolve(self.now.up);
+        topic.pause = pause.resolve(self.now.core());
         let over = topic.pause == Pause::Off;
         self.log_topic(id);
         self.set_topic_timer(id);
@@ -61,7 +61,7 @@ impl Engine {
         match what {
             Redrive::Number(number) => {
                 let index = self.slots.by_number(number).filter(|&index| self.refresh(index));
-                let redriven = index.map_or(0, |index| self.redrive_one(index, self.now.up));
+                let redriven = index.map_or(0, |index| self.redrive_one(index, self.now.at));
                 Ok(Redriven { redriven, remaining: 0 })
             }
             Redrive::Topic(redrive) => self.redrive_topic(&redrive),
@@ -84,7 +84,7 @@ impl Engine {
             letters.into_iter().take(max).collect()
         };
         let row = chosen.into_iter().zip(0..);
-        let redriven = row.map(|(index, k)| self.redrive_one(index, redrive.due_at(k, self.now.up))).sum();
+        let redriven = row.map(|(index, k)| self.redrive_one(index, redrive.due_at(k, self.now.core()))).sum();
         Ok(Redriven { redriven, remaining })
     }
 

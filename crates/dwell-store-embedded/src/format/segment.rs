@@ -1,7 +1,7 @@
 //! Segments: the files of the journal. A header page, then frames; the file keeps its size and is used again.
 //!
-//! The header is written and made durable before the first frame. A segment that is used again is first given its new
-//! name, then its new header; until that is whole, the header's id does not match the name and the segment is empty.
+//! The header is durable before the first frame is written. A file that is used again gets its new header first, then
+//! its new name; a segment whose header is not its own has never had a frame.
 
 use super::bytes::{Damage, Reader, put_u16, put_u32, put_u64};
 use super::frame::PAGE;
@@ -25,6 +25,16 @@ pub(crate) fn name(id: u64) -> String {
 /// The id in a name that [`name`] made.
 pub(crate) fn parse_name(text: &str) -> Option<u64> {
     parse_numbered_name(PREFIX, text)
+}
+
+/// The name of a spare.
+pub(crate) fn spare_name(number: u64) -> String {
+    numbered_name(SPARE_PREFIX, number)
+}
+
+/// The number in a name that [`spare_name`] made.
+pub(crate) fn parse_spare_name(text: &str) -> Option<u64> {
+    parse_numbered_name(SPARE_PREFIX, text)
 }
 
 /// What stands at the front of a segment.

@@ -81,10 +81,27 @@ struct Shared {
     stopped: bool,
 }
 
+impl Shared {
+    /// A name no spare has or ever had: one that was just taken is still being made into a segment.
+    fn next_name(&mut self) -> String {
+        self.made += 1;
+        segment::spare_name(self.made)
+    }
+}
+
 impl Spares {
-    /// No spares yet, of this size.
-    pub(crate) fn new(size: u64) -> Self {
-        Self { shared: Arc::default(), size }
+    /// The spares an earlier run left, as far as they are whole; the rest of its files goes.
+    pub(crate) fn adopt(storage: &dyn Storage, size: u64) -> io::Result<Self> {
+        let mut kept = Shared::default();
+        for name in storage.list()?.into_iter().filter(|name| name.starts_with(segment::SPARE_PREFIX)) {
+            kept.made = kept.made.max(segment::parse_spare_name(&name).unwrap_or(0));
+            if kept.ready.len() < SPARES && storage.open(&name)?.len()? == size {
+                kept.ready.push(name);
+            } else {
+                storage.remove(&name)?;
+            }
+        }
+        Ok(Self { shared: Arc::new((Mutex::new(kept), Condvar::new())), size })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
@@ -103,8 +120,7 @@ impl Spares {
         if kept.ready.len() >= SPARES {
             return storage.remove(name);
         }
-        kept.made += 1;
-        let spare = format!("{}{:x}", segment::SPARE_PREFIX, kept.made);
+        let spare = kept.next_name();
         storage.rename(name, &spare)?;
         kept.ready.push(spare);
         Ok(())
@@ -120,8 +136,7 @@ impl Spares {
             if kept.stopped {
                 return;
             }
-            kept.made += 1;
-            let name = format!("{}{:x}", segment::SPARE_PREFIX, kept.made);
+            let name = kept.next_name();
             drop(kept);
             if self.fill(storage, &name).is_err() {
                 drop(storage.remove(&name));

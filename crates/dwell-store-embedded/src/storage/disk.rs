@@ -19,7 +19,7 @@ pub struct DiskStorage {
     /// Kept open to sync names.
     handle: File,
     /// Holds the lock; the system lets go of it when the file is closed, also by a crash.
-    _lock: File,
+    lock: File,
 }
 
 impl DiskStorage {
@@ -31,10 +31,18 @@ impl DiskStorage {
         let handle = File::open(dir).map_err(failed("open"))?;
         let lock = open_options().create(true).truncate(false).open(dir.join(LOCK)).map_err(failed("lock"))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { dir: dir.to_owned(), handle, _lock: lock }),
+            Ok(()) => Ok(Self { dir: dir.to_owned(), handle, lock }),
             Err(TryLockError::WouldBlock) => Err(OpenDirError::InUse { dir: dir.to_owned() }),
             Err(TryLockError::Error(source)) => Err(failed("lock")(source)),
         }
+    }
+}
+
+impl Drop for DiskStorage {
+    /// Lets go of the lock by name: a child process that was just forked may still have the file open.
+    fn drop(&mut self) {
+        // If that fails, the system does it when the file is closed.
+        self.lock.unlock().ok();
     }
 }
 

@@ -236,6 +236,14 @@ fn a_jump_of_more_than_a_day_is_never_taken() {
     assert_eq!(report, ClockReport { gap: -86_400_001, action: ClockAction::RefusesStep });
     assert!(clocks.seconds(10_000).iter().all(|&action| action == ClockAction::RefusesStep));
     assert_eq!(clocks.t(), BEGIN + 10_001 * SECOND);
+    // Not even what was nearly believed before counts any more.
+    clocks.wall -= HOUR;
+    assert_eq!(clocks.seconds(29), [ClockAction::WatchesStep; 29]);
+    clocks.wall += HOUR;
+    assert_eq!(clocks.seconds(1), [ClockAction::RefusesStep]);
+    clocks.wall -= HOUR;
+    assert_eq!(clocks.seconds(30), [ClockAction::WatchesStep; 30]);
+    clocks.wall += HOUR;
     // Set right, nearly.
     clocks.wall -= 23 * HOUR;
     assert_eq!(clocks.seconds(30), [ClockAction::WatchesStep; 30]);

@@ -1,4 +1,12 @@
-//! The embedded store against the suite that defines a store, on memory and on real files.
+//! The embedded store against the suite that defines a store, and against what disks and operators do to it.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod conformance;
+mod damage;
+mod failing;
+mod kill;
+mod refusals;
+mod restart;
 mod subject;
+mod world;

@@ -1,13 +1,14 @@
 //! Stores under test, on a clock that the test moves.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dwell_core::Timestamp;
+use dwell_core::{Store, Timestamp};
 use dwell_store_embedded::clock::Clock;
+use dwell_store_embedded::storage::{MemoryStorage, Storage};
 use dwell_store_embedded::{Config, EmbeddedStore, Place};
-use dwell_store_testkit::{FakeClock, Setup, Subject, TestClock};
+use dwell_store_testkit::{Ending, FakeClock, Restart, Setup, Subject, TestClock};
 use tokio::time::Instant;
 
 /// A made-up clock, as the store reads it.
@@ -54,16 +55,17 @@ pub(crate) fn in_memory(setup: &Setup) -> Subject {
     subject(Config::in_memory(), setup)
 }
 
-/// A store in a directory of its own, which is removed when the process ends.
-pub(crate) fn in_directory(setup: &Setup) -> Subject {
-    subject(Config::in_directory(fresh_directory()), setup)
-}
-
 /// The same with segments of a few pages, so that they are freed and used again all the time.
 pub(crate) fn with_tiny_segments(setup: &Setup) -> Subject {
     subject(Config { segment: 16 << 10, ..Config::in_memory() }, setup)
 }
 
+/// A store in a directory of its own.
+pub(crate) fn in_directory(setup: &Setup) -> Subject {
+    subject(Config::in_directory(fresh_directory()), setup)
+}
+
+/// A store under test that can be ended and started again.
 pub(crate) fn subject(config: Config, setup: &Setup) -> Subject {
     let clock = StoreClock::frozen();
     let config = Config {
@@ -73,9 +75,42 @@ pub(crate) fn subject(config: Config, setup: &Setup) -> Subject {
         clock: Arc::<StoreClock>::clone(&clock),
         ..config
     };
-    assert!(matches!(config.place, Place::Directory(_) | Place::Storage(_)));
-    let store = EmbeddedStore::open(&config).expect("a fresh store opens");
-    Subject { store: Arc::new(store), clock: Arc::new(Hand(clock)) }
+    let store = open(&config);
+    let running: Arc<Mutex<(Config, Arc<dyn Store>)>> = Arc::new(Mutex::new((config, Arc::clone(&store))));
+    let restart: Restart = Arc::new(move |ending| {
+        let running = Arc::clone(&running);
+        Box::pin(async move {
+            let (mut config, store) = running.lock().expect("nobody panics here").clone();
+            if ending == Ending::Closed {
+                store.close().await.expect("close answers");
+            }
+            if let Place::Storage(storage) = &config.place {
+                config.place = Place::Storage(Arc::new(image(&**storage)));
+            }
+            let store = open(&config);
+            *running.lock().expect("nobody panics here") = (config, Arc::clone(&store));
+            store
+        })
+    });
+    Subject { store, clock: Arc::new(Hand(clock)), restart: Some(restart) }
+}
+
+fn open(config: &Config) -> Arc<dyn Store> {
+    Arc::new(EmbeddedStore::open(config).expect("the store opens"))
+}
+
+/// What is stored right now: what a process that is killed leaves behind.
+pub(crate) fn image(storage: &dyn Storage) -> MemoryStorage {
+    let image = MemoryStorage::default();
+    for name in storage.list().expect("memory can be listed") {
+        // A spare may become a segment while we look.
+        let Ok(file) = storage.open(&name) else { continue };
+        let length = file.len().expect("memory has a length");
+        let mut bytes = vec![0; usize::try_from(length).expect("it fits memory")];
+        file.read_at(0, &mut bytes).expect("memory can be read");
+        image.create(&name).expect("memory has room").write_at(0, &bytes).expect("memory has room");
+    }
+    image
 }
 
 pub(crate) fn fresh_directory() -> PathBuf {

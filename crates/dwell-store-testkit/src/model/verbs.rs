@@ -29,7 +29,7 @@ impl Model {
             };
             return Ok(PutOutcome::Kept(kept));
         }
-        new.when.resolve(now)?;
+        new.due_at(now.into(), 0)?;
         self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
         let (number, version, random) = (self.next_number(), self.next_version(), self.dice.roll());
         let job = Job::create(new, number, version, now, random)?;
@@ -38,14 +38,7 @@ impl Model {
             self.remove(old);
         }
         self.totals(&job.topic).put += 1;
-        let receipt = Receipt {
-            number,
-            version,
-            created_at: now,
-            due_at: job.due_at,
-            expires_at: self.rules(&job.topic).expires_at(&job),
-            state: job.state(now),
-        };
+        let receipt = Receipt::new(&job, now, &self.rules(&job.topic));
         self.insert(job);
         Ok(if plan == PutPlan::Replace { PutOutcome::Replaced(receipt) } else { PutOutcome::Created(receipt) })
     }
@@ -123,7 +116,7 @@ impl Model {
         let topic = self.topics.get_mut(&job.topic).expect("every job has a topic");
         let rules = Rules { policy: &topic.policy, defaults: &self.defaults };
         let was_buried = matches!(job.phase, Phase::Buried(_));
-        let effect = state::apply(job, command, &Moment { now, version, random, rules })?;
+        let effect = state::apply(job, command, &Moment { now: now.into(), version, random, rules })?;
         topic.totals.buried += u64::from(!was_buried && matches!(job.phase, Phase::Buried(_)));
         Ok(effect)
     }

@@ -37,7 +37,7 @@ impl Same {
         self.numbers.get(&number).copied().ok_or_else(|| format!("number {number} was never answered"))
     }
 
-    pub(super) fn receipt(&mut self, expected: Receipt, mut found: Receipt) -> Outcome {
+    pub(super) fn receipt(&mut self, expected: &Receipt, mut found: Receipt) -> Outcome {
         if self.numbers.values().any(|number| *number >= found.number) {
             return Err(format!("number {} is not larger than all before it", found.number));
         }
@@ -46,7 +46,7 @@ impl Same {
         self.instant(expected.created_at, &mut found.created_at);
         self.instant(expected.due_at, &mut found.due_at);
         self.maybe(expected.expires_at, &mut found.expires_at);
-        same("receipt", &expected, &found)
+        same("receipt", expected, &found)
     }
 
     pub(super) fn found(&mut self, expected: &Found, found: Found) -> Outcome {

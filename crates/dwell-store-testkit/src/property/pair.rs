@@ -13,7 +13,7 @@ use dwell_core::{
 use super::TOLERANCE;
 use super::compare::{Same, same};
 use super::step::{Due, IDS, Match, Name, Step, TOPICS, Verb};
-use crate::{MakeStore, Model, Setup, Subject, TestClock};
+use crate::{Ending, MakeStore, Model, Restart, Setup, Subject, TestClock};
 
 /// What a step found to be wrong.
 pub(super) type Outcome = Result<(), String>;
@@ -30,6 +30,7 @@ pub(super) async fn run(make: MakeStore, steps: Vec<Step>) -> Outcome {
 pub(super) struct Pair {
     pub(super) store: Arc<dyn Store>,
     clock: Arc<dyn TestClock>,
+    restart: Option<Restart>,
     pub(super) model: Model,
     /// The model's time; the store's is the same, or a little later where its clock runs.
     pub(super) now: Timestamp,
@@ -50,12 +51,13 @@ impl Pair {
         let retry = Ladder::new(&[Delay::ZERO; 3]).expect("three steps").into_policy();
         let defaults = Defaults { retry, ..Defaults::default() };
         let setup = Setup { defaults, ..Setup::default() };
-        let Subject { store, clock } = make(setup.clone()).await;
+        let Subject { store, clock, restart } = make(setup.clone()).await;
         let start = store.status().await.expect("status answers").now;
         let tolerance = if clock.is_frozen() { 0 } else { TOLERANCE };
         Self {
             store,
             clock,
+            restart,
             model: Model::new(&setup),
             now: start,
             start,
@@ -94,8 +96,18 @@ impl Pair {
                 self.pass(u64::from(*units) * self.unit());
                 Ok(())
             }
+            Step::Restart { killed } => self.start_again(*killed).await,
             Step::Look => self.look().await,
         }
+    }
+
+    async fn start_again(&mut self, killed: bool) -> Outcome {
+        // What has happened by then has happened before: time passes for a store that is up.
+        self.look().await?;
+        let Some(restart) = &self.restart else { return Ok(()) };
+        self.store = restart(if killed { Ending::Killed } else { Ending::Closed }).await;
+        self.model.restart(self.now);
+        Ok(())
     }
 
     fn pass(&mut self, millis: u64) {
@@ -126,7 +138,7 @@ impl Pair {
             (Ok(PutOutcome::Created(expected)), Ok(PutOutcome::Created(found)))
             | (Ok(PutOutcome::Replaced(expected)), Ok(PutOutcome::Replaced(found))) => {
                 self.first_versions.entry(*job).or_insert((expected.version, found.version));
-                self.same.receipt(expected, found)
+                self.same.receipt(&expected, found)
             }
             (Ok(PutOutcome::Kept(expected)), Ok(PutOutcome::Kept(found))) => self.same.found(&expected, found),
             (expected, found) => same("put", &expected, &found),

@@ -122,6 +122,11 @@ pub enum Step {
         /// So many units.
         units: u8,
     },
+    /// End the store and start it again, if it can be.
+    Restart {
+        /// Without a word.
+        killed: bool,
+    },
     /// Compare everything that can be seen.
     Look,
 }
@@ -198,6 +203,7 @@ pub(super) fn any() -> impl Strategy<Value = Step> {
             }
         ),
         8 => (0..6u8).prop_map(|units| Step::Advance { units }),
+        1 => any_bool().prop_map(|killed| Step::Restart { killed }),
         3 => Just(Step::Look),
     ]
 }

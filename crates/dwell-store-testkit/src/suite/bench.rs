@@ -83,13 +83,13 @@ pub(super) const EXTEND: Verdict = Verdict::Extend { ttr: None };
 impl Bench {
     /// A bench with a fresh store of the usual setup.
     pub(super) async fn new(make: MakeStore) -> Self {
-        let Subject { store, clock } = make(Setup::default()).await;
+        let Subject { store, clock, .. } = make(Setup::default()).await;
         Self { store, clock, make }
     }
 
     /// A bench with a fresh store of another setup.
     pub(super) async fn with(&self, setup: Setup) -> Self {
-        let Subject { store, clock } = (self.make)(setup).await;
+        let Subject { store, clock, .. } = (self.make)(setup).await;
         Self { store, clock, make: MakeStore::clone(&self.make) }
     }
 

@@ -53,3 +53,19 @@ fn a_key_survives_being_rescheduled() {
 fn a_key_is_eight_bytes_with_room_for_none() {
     assert_eq!(size_of::<Option<Key>>(), 8);
 }
+
+/// More entries than lie together in memory: those at the end go first, then others come.
+#[test]
+fn a_slot_that_was_cut_short_grows_again() {
+    let mut wheel = TimingWheel::new(0);
+    let keys: Vec<Key> = (0..100).map(|nth| wheel.insert(9_000, nth)).collect();
+    for key in keys[20..].iter().rev() {
+        assert!(wheel.cancel(*key).is_some());
+    }
+    for nth in 20..60 {
+        wheel.insert(9_000, nth);
+    }
+    let mut values = Vec::new();
+    assert_eq!(wheel.advance(9_000, 1_000, |entry| values.push(entry.value)), Progress::Done);
+    assert!(values.into_iter().eq(0..60));
+}

@@ -34,8 +34,22 @@ fn a_sleeper_wakes_once_a_level_for_a_cancelled_entry_and_not_late_for_the_next(
     let mut handed_out_at = None;
     while let Some(next) = wheel.next_deadline() {
         wakes += 1;
+        assert!(wakes < 10, "spins");
         assert_eq!(wheel.advance(next, 99, |_| handed_out_at = Some(next)), Progress::Done);
     }
     assert_eq!(handed_out_at, Some(second));
     assert_eq!(wakes, 2);
+}
+
+#[test]
+fn is_nothing_when_all_that_was_left_of_a_cascade_is_cancelled() {
+    let mut wheel = TimingWheel::new(0);
+    let keys: Vec<_> = (0..50).map(|nth| wheel.insert(5_000_000 + nth, ())).collect();
+    assert_eq!(wheel.advance(4_500_000, 10, drop), Progress::More);
+    assert_eq!(wheel.next_deadline(), Some(wheel.now()));
+    for key in keys {
+        wheel.cancel(key);
+    }
+    assert_eq!(wheel.next_deadline(), None);
+    assert_eq!(wheel.advance(4_500_000, 0, drop), Progress::Done);
 }

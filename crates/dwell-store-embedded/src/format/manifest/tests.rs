@@ -1,8 +1,10 @@
+use std::sync::{Arc, Mutex};
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::format::hex;
-use crate::storage::MemoryStorage;
+use crate::storage::{MemoryStorage, StoredFile};
 
 fn example() -> Manifest {
     Manifest {
@@ -36,17 +38,22 @@ fn a_manifest_has_its_golden_bytes() {
     );
 }
 
+/// The same with more behind it, and a length and a checksum that match.
+fn longer(bytes: &[u8]) -> Vec<u8> {
+    let mut longer = [bytes, b"more"].concat();
+    let length = u32::try_from(longer.len() - PRELUDE).unwrap();
+    longer[8..12].copy_from_slice(&length.to_le_bytes());
+    let crc = checksum(&longer);
+    longer[CRC_AT].copy_from_slice(&crc.to_le_bytes());
+    longer
+}
+
 #[test]
 fn a_later_version_is_told_from_damage() {
     let later = forged(|bytes| bytes[4] = 9);
     assert_eq!(Manifest::decode(&later), Err(DecodeError::Newer { found: 9 }));
     // Whatever a later version has behind the first row.
-    let mut longer = [&later[..], b"more"].concat();
-    let length = u32::try_from(longer.len() - PRELUDE).unwrap();
-    longer[8..12].copy_from_slice(&length.to_le_bytes());
-    let crc = checksum(&longer);
-    longer[CRC_AT].copy_from_slice(&crc.to_le_bytes());
-    assert_eq!(Manifest::decode(&longer), Err(DecodeError::Newer { found: 9 }));
+    assert_eq!(Manifest::decode(&longer(&later)), Err(DecodeError::Newer { found: 9 }));
 
     let storage = MemoryStorage::new();
     storage.create(NAME).unwrap().write_at(0, &later).unwrap();
@@ -63,6 +70,7 @@ fn fields_that_cannot_be_are_damage() {
         let bytes = forged(|bytes| bytes[at] = byte);
         assert!(matches!(Manifest::decode(&bytes), Err(DecodeError::Damaged(_))), "byte {at}");
     }
+    assert!(matches!(Manifest::decode(&longer(&example().encode())), Err(DecodeError::Damaged(_))));
     let absent_but_set = forged(|bytes| bytes[68] = 0);
     assert!(matches!(Manifest::decode(&absent_but_set), Err(DecodeError::Damaged(_))));
 }
@@ -91,11 +99,9 @@ fn a_damaged_file_is_named() {
 }
 
 /// Notes what is done, in order, and passes it on.
-struct Noting(MemoryStorage, std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+struct Noting(MemoryStorage, Arc<Mutex<Vec<String>>>);
 
-struct NotingFile(std::sync::Arc<dyn StoredFile>, String, std::sync::Arc<std::sync::Mutex<Vec<String>>>);
-
-use crate::storage::StoredFile;
+struct NotingFile(Arc<dyn StoredFile>, String, Arc<Mutex<Vec<String>>>);
 
 impl Noting {
     fn note(&self, what: &str) {
@@ -107,13 +113,13 @@ impl Storage for Noting {
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
     }
-    fn open(&self, name: &str) -> io::Result<std::sync::Arc<dyn StoredFile>> {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
         self.0.open(name)
     }
-    fn create(&self, name: &str) -> io::Result<std::sync::Arc<dyn StoredFile>> {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
         self.note(&format!("create {name}"));
-        let notes = std::sync::Arc::clone(&self.1);
-        Ok(std::sync::Arc::new(NotingFile(self.0.create(name)?, name.to_owned(), notes)))
+        let notes = Arc::clone(&self.1);
+        Ok(Arc::new(NotingFile(self.0.create(name)?, name.to_owned(), notes)))
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.note(&format!("rename {from} {to}"));
@@ -150,7 +156,7 @@ impl StoredFile for NotingFile {
 
 #[test]
 fn it_is_durable_before_it_has_its_name_and_the_name_before_it_is_done() {
-    let storage = Noting(MemoryStorage::new(), std::sync::Arc::default());
+    let storage = Noting(MemoryStorage::new(), Arc::default());
     store(&storage, &example()).unwrap();
     let steps = ["create manifest.new", "write manifest.new", "sync manifest.new", "rename manifest.new manifest"];
     assert_eq!(*storage.1.lock().unwrap(), [&steps[..], &["sync_dir"]].concat());

@@ -18,6 +18,18 @@ fn a_put() {
     );
 }
 
+/// Its ttl counts from its creation, as usual, and so is not written.
+#[test]
+fn a_put_that_is_due_already() {
+    let mut job = put_job("order-42", b"hello");
+    job.due_at = at(1_899_999_999_123);
+    job.ttl_from = job.created_at;
+    is_golden(
+        &Record::Job(JobRecord { topic: TopicId(7), cause: Cause::Put, job, body: BodyPart::Here }),
+        "010001000780c2d72f80c6868f01fbf0cc86a637cf0f086f726465722d34320568656c6c6f",
+    );
+}
+
 #[test]
 fn a_job_with_everything() {
     let job = full_job();

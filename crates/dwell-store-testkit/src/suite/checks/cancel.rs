@@ -26,6 +26,7 @@ pub(super) async fn refuses_a_held_job_unless_forced(bench: Bench) {
     assert_eq!(bench.state("a").await, State::Leased);
     let forced = CancelItem { force: true, ..CancelItem::new(named("a")) };
     assert_eq!(bench.try_cancel(forced).await, Ok(()));
+    assert_eq!(bench.topic("t").await.totals.cancelled, 1);
     assert!(bench.try_settle(token(&held), Verdict::Ack).await.is_err(), "the lease is revoked");
     bench.advance(secs(3_600));
     assert!(bench.try_lease().await.is_none());

@@ -33,13 +33,14 @@ pub(super) async fn over_topics_the_best_head_wins(bench: Bench) {
     let got = bench.lease_with(LeaseRequest::from(all).up_to(10)).await;
     assert_eq!(ids(&got), ["a2", "b1", "c1", "a1", "b2"]);
 
-    for (place, name, due) in [("a", "late", 3_000), ("b", "early", 1_000), ("c", "middle", 2_000)] {
+    let dues = [("a", "late", 3_000), ("b", "early", 1_000), ("c", "middle", 2_000), ("a", "put later", 2_000)];
+    for (place, name, due) in dues {
         let when = When::At(dwell_core::Timestamp::from_millis(due).expect("1970"));
         bench.put(NewJob { topic: topic(place), when, ..job(name) }).await;
     }
     let all = LeaseFrom::Pull(["a", "b", "c"].map(topic).to_vec());
     let got = bench.lease_with(LeaseRequest::from(all).up_to(10)).await;
-    assert_eq!(ids(&got), ["early", "middle", "late"]);
+    assert_eq!(ids(&got), ["early", "middle", "put later", "late"]);
 }
 
 pub(super) async fn release_keeps_the_place(bench: Bench) {

@@ -47,10 +47,13 @@ pub(super) async fn rejects_a_live_id(bench: Bench) {
 pub(super) async fn replaces_everything(bench: Bench) {
     let old = NewJob { priority: Priority(1), body: Body::Bytes(Arc::from(*b"old")), ..later("a", secs(90)) };
     let first = bench.put(old).await;
+    bench.advance(secs(10));
     let second = bench.replace(job("a")).await;
     assert!(second.number > first.number && second.version > first.version);
     let view = bench.get("a").await;
     assert_eq!((view.state, view.job.priority, view.job.body), (State::Ready, Priority::DEFAULT, Body::default()));
+    assert_eq!(view.job.created_at, second.created_at);
+    assert!(second.created_at > first.created_at, "a new job, not the old one changed");
     assert_eq!(bench.find_number(first.number).await, None, "the old one is gone");
     assert_eq!(bench.topic("t").await.counts.live(), 1);
 }

@@ -192,12 +192,17 @@ pub(super) async fn serves_whoever_the_job_is_for(bench: Bench) {
     for _ in 0..5 {
         more.push(waiter(&bench, request()).await);
     }
+    let answer = bench.store.set_policy(topic("u"), TopicPolicy::default()).await;
+    assert_eq!(answer, Ok(Ok(())));
     let other = bench.spawn_lease(LeaseRequest::of(topic("u")));
+    bench.until_waiting("u", 1).await;
     bench.put(NewJob { topic: topic("u"), ..job("a") }).await;
     assert_eq!(ids(&soon(other).await), ["a"], "those who wait in front for another topic are not in the way");
     bench.put(job("b")).await;
     assert_eq!(ids(&soon(first).await), ["b"]);
-    more.into_iter().for_each(|waiting| waiting.abort());
+    for waiting in more {
+        waiting.abort();
+    }
 }
 
 /// Six things that make a job ready, each seen by one who waits. A wake-up that were left to the sweep would take about

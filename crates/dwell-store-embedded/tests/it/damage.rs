@@ -1,0 +1,136 @@
+//! Stored bytes that are not as they were written: loud where something acknowledged is lost, silent nowhere.
+
+use std::sync::Arc;
+
+use dwell_core::Store;
+use dwell_store_embedded::OpenError;
+use dwell_store_embedded::storage::{MemoryStorage, Storage};
+
+use crate::subject::image;
+use crate::world::{find, open, put};
+
+const JOBS: usize = 30;
+const PAGE: usize = 4_096;
+
+/// A journal of many frames, as a kill or an orderly stop leaves it.
+async fn journal(clean: bool) -> MemoryStorage {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    for k in 0..JOBS {
+        put(&store, &k.to_string()).await.unwrap();
+    }
+    if clean {
+        store.close().await.unwrap();
+    }
+    image(&storage)
+}
+
+/// The segments in which anything stands, with their bytes.
+fn segments(storage: &MemoryStorage) -> Vec<(String, Vec<u8>)> {
+    let names = storage.list().unwrap().into_iter().filter(|name| name.starts_with("journal-"));
+    let read = |name: String| {
+        let file = storage.open(&name).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        (name, bytes)
+    };
+    let mut segments: Vec<_> = names.map(read).collect();
+    segments.sort();
+    segments
+}
+
+fn is_used(page: &[u8]) -> bool {
+    page.iter().any(|byte| *byte != 0)
+}
+
+/// How many of the jobs, from the first on, are there; the rest must not be.
+async fn jobs_there(store: &dyn Store) -> usize {
+    let mut there = 0;
+    for k in 0..JOBS {
+        if find(store, &k.to_string()).await.is_some() {
+            assert_eq!(there, k, "no job is missing before one that is there");
+            there += 1;
+        }
+    }
+    there
+}
+
+#[tokio::test]
+async fn a_flipped_bit_is_noticed_wherever_it_is() {
+    for clean in [false, true] {
+        let whole = journal(clean).await;
+        let all = segments(&whole);
+        let pages: Vec<(usize, usize)> = all
+            .iter()
+            .enumerate()
+            .flat_map(|(s, (_, bytes))| (0..bytes.len() / PAGE).map(move |page| (s, page * PAGE)))
+            .filter(|(s, at)| is_used(&all[*s].1[*at..*at + PAGE]))
+            .collect();
+        assert!(pages.len() > JOBS, "a frame a job");
+        for (k, (s, at)) in pages.iter().enumerate() {
+            for bit in [0, 77, 300, 64 * 8 + 3] {
+                let damaged = image(&whole);
+                let (name, bytes) = &all[*s];
+                let place = at + bit / 8;
+                damaged.open(name).unwrap().write_at(place as u64, &[bytes[place] ^ (1 << (bit % 8))]).unwrap();
+                let last = k + 1 == pages.len();
+                match open(Arc::new(damaged)) {
+                    Err(OpenError::Damaged { file, .. }) => assert_eq!(file, "memory"),
+                    Err(other) => panic!("not how damage is reported: {other}"),
+                    // Only what a crash may also have left: the very last frame, and only after a crash.
+                    Ok(store) => {
+                        let there = jobs_there(&store).await;
+                        let padding = bytes[place] == 0 && there == JOBS;
+                        assert!(padding || (last && !clean && there == JOBS - 1), "{there} jobs, page {k}, bit {bit}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_segment_that_is_cut_short_is_noticed() {
+    let whole = journal(true).await;
+    let (name, bytes) = segments(&whole).remove(0);
+    for length in (0..bytes.len()).step_by(PAGE) {
+        if !is_used(&bytes[length..]) {
+            break;
+        }
+        let damaged = image(&whole);
+        damaged.create(&name).unwrap().write_at(0, &bytes[..length]).unwrap();
+        let error = open(Arc::new(damaged)).err().unwrap_or_else(|| panic!("cut at {length} and nobody noticed"));
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_segment_or_manifest_is_noticed() {
+    let whole = journal(false).await;
+    let all = segments(&whole);
+    assert!(all.len() > 1, "more than one segment");
+    for missing in [all[0].0.as_str(), "manifest"] {
+        let damaged = image(&whole);
+        damaged.remove(missing).unwrap();
+        let error = open(Arc::new(damaged)).err().unwrap_or_else(|| panic!("{missing} is missing and nobody noticed"));
+        assert!(matches!(error, OpenError::Missing { .. }), "{error}");
+    }
+}
+
+/// A frame that was being written when the power went: never acknowledged, so it is cut without a word.
+#[tokio::test]
+async fn a_torn_frame_at_the_end_is_cut_and_stays_cut() {
+    let whole = journal(false).await;
+    let (name, bytes) = segments(&whole).pop().expect("there is a last one");
+    let end = bytes.chunks(PAGE).rposition(is_used).expect("something is there") * PAGE;
+    let torn = image(&whole);
+    torn.open(&name).unwrap().write_at(end as u64 + 70, &[0xff; 8]).unwrap();
+    for _ in 0..3 {
+        // Each start goes on in a segment of its own; the cut frame must never be taken for damage later.
+        let store = open(Arc::new(torn.clone())).expect("a torn frame is no damage");
+        assert_eq!(jobs_there(&store).await, JOBS - 1);
+        put(&store, "more").await.unwrap();
+        put(&store, "and more").await.unwrap();
+        drop(store);
+    }
+}

@@ -1,0 +1,137 @@
+//! What is there after a restart: everything that was answered, and nothing twice.
+
+use std::sync::Arc;
+
+use dwell_core::{Phase, SetPause, State, Store, TopicPolicy, Ttr, Verdict};
+use dwell_store_embedded::storage::MemoryStorage;
+use dwell_store_embedded::{Config, EmbeddedStore};
+
+use crate::subject::{fresh_directory, image};
+use crate::world::{find, lease, open, put, settle, topic};
+
+#[tokio::test]
+async fn leases_attempts_and_tokens_survive() {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    put(&store, "a").await.unwrap();
+    let first = lease(&store).await;
+    settle(&store, &first, Verdict::Nack { error: None, delay: Some(dwell_core::Delay::ZERO) }).await;
+    let held = lease(&store).await;
+
+    let store = open(Arc::new(image(&storage))).unwrap();
+    let found = find(&store, "a").await.expect("it was answered");
+    assert_eq!((found.state, found.job.attempt), (State::Leased, 2));
+    assert_eq!(found.job.body, held.view.job.body);
+    settle(&store, &held, Verdict::Ack).await;
+    assert_eq!(find(&store, "a").await, None);
+}
+
+#[tokio::test]
+async fn a_lease_gets_its_time_anew_after_a_restart() {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    put(&store, "a").await.unwrap();
+    let held = lease(&store).await;
+    settle(&store, &held, Verdict::Extend { ttr: Some(Ttr::MIN) }).await;
+    let before = store.status().await.unwrap().now;
+    let store = open(Arc::new(image(&storage))).unwrap();
+    let Phase::Leased(lease) = find(&store, "a").await.expect("it was answered").job.phase else {
+        panic!("not leased")
+    };
+    assert!(lease.expires_at >= before.plus(60_000), "down time is not the holder's fault");
+}
+
+#[tokio::test]
+async fn versions_and_numbers_go_on_where_they_were() {
+    let storage = MemoryStorage::default();
+    let mut last = None;
+    for round in 0..4 {
+        let store = open(Arc::new(storage.clone())).unwrap();
+        for _ in 0..3 {
+            let receipt = put(&store, "a").await.unwrap();
+            assert!(Some((receipt.number, receipt.version)) > last, "round {round}: {receipt:?} after {last:?}");
+            last = Some((receipt.number, receipt.version));
+        }
+        if round % 2 == 0 {
+            store.close().await.unwrap();
+        }
+        drop(store);
+    }
+}
+
+/// A power cut without syncs may lose the whole journal. What was given out is still never given out again.
+#[tokio::test]
+async fn versions_and_numbers_never_repeat_even_if_the_journal_is_lost() {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    let before = put(&store, "a").await.unwrap();
+    let cut = image(&storage);
+    wipe_journal(&cut);
+    let store = open(Arc::new(cut)).unwrap();
+    assert_eq!(find(&store, "a").await, None, "it is lost indeed");
+    let after = put(&store, "a").await.unwrap();
+    assert!(after.number > before.number && after.version > before.version, "{after:?} after {before:?}");
+}
+
+fn wipe_journal(storage: &MemoryStorage) {
+    use dwell_store_embedded::storage::Storage;
+    for name in storage.list().unwrap().into_iter().filter(|name| name.starts_with("journal-")) {
+        let file = storage.open(&name).unwrap();
+        let rest = usize::try_from(file.len().unwrap()).unwrap().saturating_sub(4_096);
+        file.write_at(4_096, &vec![0; rest]).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn policies_pauses_and_totals_survive_many_segments() {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    let policy = TopicPolicy { ttr: Some(Ttr::MAX), ..TopicPolicy::default() };
+    store.set_policy(topic(), policy.clone()).await.unwrap().unwrap();
+    put(&store, "keeper").await.unwrap();
+    // Far more than the segments that are kept: the first ones are freed long before the end.
+    for round in 0..400 {
+        put(&store, "a").await.unwrap();
+        let held = store.lease(dwell_core::LeaseRequest::of(topic()).up_to(2)).await.unwrap();
+        for job in held.iter().filter(|job| job.view.job.id.as_str() == "a") {
+            settle(&store, job, Verdict::Ack).await;
+        }
+        let release = Verdict::Release { delay: None, priority: None };
+        for job in held.iter().filter(|job| job.view.job.id.as_str() != "a") {
+            settle(&store, job, release.clone()).await;
+        }
+        assert_eq!(find(&store, "a").await, None, "round {round}");
+    }
+    store.pause(topic(), SetPause::On).await.unwrap().unwrap();
+    let before = store.topic(topic()).await.unwrap().expect("it is there");
+    assert_eq!((before.totals.put, before.totals.acked, before.totals.released), (401, 400, 400));
+    let segments = journal_files(&storage);
+    assert!(segments < 40, "old segments are freed: {segments} are left");
+
+    let store = open(Arc::new(image(&storage))).unwrap();
+    let after = store.topic(topic()).await.unwrap().expect("it is there");
+    assert_eq!((after.totals, after.policy, after.pause), (before.totals, policy, dwell_core::Pause::On));
+    assert_eq!(find(&store, "keeper").await.expect("it was answered").job.body.as_bytes(), b"keeper");
+}
+
+fn journal_files(storage: &MemoryStorage) -> usize {
+    use dwell_store_embedded::storage::Storage;
+    storage.list().unwrap().iter().filter(|name| name.starts_with("journal-")).count()
+}
+
+#[tokio::test]
+async fn real_files_survive_a_close_and_a_drop() {
+    let directory = fresh_directory();
+    let config = Config { segment: 1 << 20, ..Config::in_directory(&directory) };
+    for round in 0..3 {
+        let store = EmbeddedStore::open(&config).unwrap();
+        for earlier in 0..round {
+            assert!(find(&store, &earlier.to_string()).await.is_some(), "job {earlier} in round {round}");
+        }
+        put(&store, &round.to_string()).await.unwrap();
+        if round == 0 {
+            store.close().await.unwrap();
+        }
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
