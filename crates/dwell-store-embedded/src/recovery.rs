@@ -198,6 +198,7 @@ impl<'a> Reading<'a> {
             let ends_here = ids.last() == Some(id);
             self.segment(*id, ends_here)?;
         }
+        self.sync(ids.last().copied())?;
         if manifest.clean.is_some_and(|clean| clean.last_sequence > self.last_sequence) {
             let last = ids.last().copied().unwrap_or(manifest.first_segment);
             return Err(self.damaged(&segment::name(last), 0, "the last clean stop wrote more than is there"));
@@ -208,6 +209,14 @@ impl<'a> Reading<'a> {
     fn check(&self, last_segment: u64) -> Result<(), OpenError> {
         let fits = self.engine.check_replayed();
         fits.map_err(|error| self.damaged(&segment::name(last_segment), 0, &error.to_string()))
+    }
+
+    /// What was read of the last segment may not have reached the disk: a kill leaves that to the system. From now on
+    /// it is built upon, so it must.
+    fn sync(&self, last: Option<u64>) -> Result<(), OpenError> {
+        let Some(name) = last.map(segment::name) else { return Ok(()) };
+        let synced = self.storage.open(&name).and_then(|file| file.sync_data());
+        synced.map_err(|error| io_error(self.storage, &name, error))
     }
 
     fn segment(&mut self, id: u64, last: bool) -> Result<(), OpenError> {

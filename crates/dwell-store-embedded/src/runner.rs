@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use dwell_core::time::Human;
 use dwell_core::{Timestamp, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -13,7 +14,7 @@ use crate::engine::{Command, Engine, Now};
 use crate::format::manifest::{CleanStop, Manifest};
 use crate::format::topics;
 use crate::journal::Work;
-use crate::timeline::Timeline;
+use crate::timeline::{ClockAction, ClockReport, Timeline};
 
 /// How many commands one turn takes before time and the journal are looked at again.
 const COMMANDS_A_TURN: usize = 1_024;
@@ -47,7 +48,27 @@ pub(crate) enum Event {
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) now: Timestamp,
+    /// Why the store has failed, if it has.
     pub(crate) failed: Option<String>,
+    /// What is wrong with the wall clock, if anything is.
+    pub(crate) clock: Option<String>,
+}
+
+/// What to tell people about a clock that does not agree with the store's time.
+fn clock_trouble(report: ClockReport) -> Option<String> {
+    let seconds = Human(report.gap.unsigned_abs() / limits::SECOND * limits::SECOND);
+    match report.action {
+        ClockAction::Agrees | ClockAction::Slews | ClockAction::TookStep { .. } => None,
+        ClockAction::WaitsForWall => {
+            Some(format!("the clock is {seconds} behind the store's time, which waits for it; delays stay exact"))
+        }
+        ClockAction::WatchesStep => {
+            Some(format!("the clock has jumped ahead by {seconds}; the store follows if it stays there for 30 s"))
+        }
+        ClockAction::RefusesStep => {
+            Some(format!("the clock is {seconds} ahead, too far to follow; set it right, or restart to accept it"))
+        }
+    }
 }
 
 /// The engine's thread.
@@ -135,7 +156,8 @@ impl Runner {
         let (monotonic, real) = (self.clock.monotonic(), self.clock.real());
         if real >= self.checked_at + CLOCK_CHECK {
             self.checked_at = real;
-            self.timeline.check(self.clock.wall(), monotonic);
+            let report = self.timeline.check(self.clock.wall(), monotonic);
+            self.show(|shown| shown.clock = clock_trouble(report));
         }
         let up = self.timeline.now_rounded_up(monotonic);
         let at = self.timeline.now(monotonic);

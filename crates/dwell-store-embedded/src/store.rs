@@ -70,7 +70,7 @@ impl EmbeddedStore {
         let Recovered { engine, manifest, timeline } = recovered;
         let (events, inbox) = mpsc::channel();
         let (work, jobs) = mpsc::channel();
-        let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None }));
+        let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None, clock: None }));
         let journal = Journal::new(
             Arc::clone(&storage),
             Arc::clone(&config.clock),
@@ -240,7 +240,7 @@ impl Store for EmbeddedStore {
                 store: self.kind.to_owned(),
                 promise: self.promise.clone(),
                 now: now.unwrap_or(shown.now),
-                troubles: shown.failed.into_iter().collect(),
+                troubles: shown.failed.into_iter().chain(shown.clock).collect(),
             })
         })
     }

@@ -17,6 +17,10 @@ use clap::{Parser, Subcommand};
 
 use world::{Figure, World};
 
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Measure the embedded store: durable puts, whole cycles, lateness, a herd, a restart.
 ///
 /// Prints Markdown tables to standard output. Without a command it measures everything, which takes some minutes and

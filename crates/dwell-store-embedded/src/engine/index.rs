@@ -68,7 +68,7 @@ impl Engine {
             }
             Phase::Waiting => {
                 topic.waiting.insert(place, index);
-                topic.count_minute(slot.job.due_at);
+                topic.count_minutes(slot.job.due_at, 1);
                 slot.indexed = Indexed::Delayed;
                 if slot.job.due_at <= self.now.at {
                     self.promote(index);

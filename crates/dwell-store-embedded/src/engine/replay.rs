@@ -6,7 +6,7 @@ use dwell_core::{Phase, Timestamp, limits};
 
 use super::index::Indexed;
 use super::slots::{self, Index, Slot};
-use super::topic::{Place, Topic};
+use super::topic::{Place, Topic, minute};
 use super::{Engine, totals};
 use crate::format::record::{BodyPart, Cause, GoneRecord, JobRecord, Record, TopicId, TopicRecord};
 
@@ -150,8 +150,8 @@ impl Engine {
         for (id, mut places) in delayed {
             places.sort_unstable();
             let topic = self.topics.get_mut(&id).expect("every job has a topic");
-            for ((due_at, _), _) in &places {
-                topic.count_minute(*due_at);
+            for minute in places.chunk_by(|((a, _), _), ((b, _), _)| minute(*a) == minute(*b)) {
+                topic.count_minutes(minute[0].0.0, minute.len() as u64);
             }
             topic.waiting.append(&mut places.into_iter().collect());
         }

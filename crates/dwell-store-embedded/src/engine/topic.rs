@@ -104,8 +104,9 @@ impl Topic {
         }
     }
 
-    pub(super) fn count_minute(&mut self, due_at: Timestamp) {
-        *self.minutes.entry(minute(due_at)).or_default() += 1;
+    /// So many more jobs are due in the minute of `due_at`.
+    pub(super) fn count_minutes(&mut self, due_at: Timestamp, jobs: u64) {
+        *self.minutes.entry(minute(due_at)).or_default() += jobs;
     }
 
     pub(super) fn uncount_minute(&mut self, due_at: Timestamp) {

@@ -61,3 +61,48 @@ async fn closing_twice_and_calling_afterwards_is_fine() {
     assert_eq!(put(&store, "a").await, Err(dwell_core::StoreError::Closed));
     assert!(store.status().await.unwrap().troubles.is_empty());
 }
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_changes_nothing_but_the_status() {
+    let clock = Arc::new(SteppedClock::default());
+    let settings = Config { clock: Arc::<SteppedClock>::clone(&clock), ..config(Arc::new(MemoryStorage::default())) };
+    let store = EmbeddedStore::open(&settings).unwrap();
+    let before = store.status().await.unwrap().now;
+    clock.step.store(-7_200_000, std::sync::atomic::Ordering::SeqCst);
+    let look = async {
+        loop {
+            let status = store.status().await.unwrap();
+            assert!(status.now >= before, "time never goes back");
+            if status.troubles.iter().any(|trouble| trouble.contains("behind the store's time")) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), look).await.expect("the status tells");
+    put(&store, "a").await.unwrap();
+    assert_eq!(lease(&store).await.view.job.id.as_str(), "a", "what is due now is due");
+}
+
+/// The machine's clocks, with a wall clock that can be set.
+#[derive(Default)]
+struct SteppedClock {
+    system: dwell_store_embedded::clock::SystemClock,
+    step: std::sync::atomic::AtomicI64,
+}
+
+impl dwell_store_embedded::clock::Clock for SteppedClock {
+    fn wall(&self) -> dwell_core::Timestamp {
+        let step = self.step.load(std::sync::atomic::Ordering::SeqCst);
+        let wall = self.system.wall().as_millis().saturating_add_signed(step);
+        dwell_core::Timestamp::from_millis(wall).unwrap()
+    }
+
+    fn monotonic(&self) -> std::time::Duration {
+        self.system.monotonic()
+    }
+
+    fn real(&self) -> std::time::Duration {
+        self.system.real()
+    }
+}
