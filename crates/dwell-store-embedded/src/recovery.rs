@@ -9,6 +9,7 @@
 //! frame is under way at a time, each frame says up to where the journal was durable when it was written, and each start
 //! notes how far the run before it came.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -116,7 +117,7 @@ pub(crate) fn recover(
     let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept_clock)?;
     let now =
         Now { at: timeline.now(clock.monotonic()), up: timeline.now_rounded_up(clock.monotonic()), real: clock.real() };
-    manifest.epoch += 1;
+    manifest.epoch = epoch_after(manifest.epoch);
     manifest.next_segment = last_segment + 2;
     manifest.clean = None;
     manifest.mark = now.at.as_millis();
@@ -130,6 +131,13 @@ pub(crate) fn recover(
     };
     engine.begin(origin, now, manifest.first_segment);
     Ok(Recovered { engine, manifest, timeline })
+}
+
+/// The next run's number: one more than the last in its upper half, and chance in its lower. A body that happens to
+/// hold a frame, or was made to, does not know it, and so is never taken for a frame of this run.
+fn epoch_after(epoch: u64) -> u64 {
+    let chance = RandomState::new().hash_one(epoch) & u64::from(u32::MAX);
+    ((epoch >> 32) + 1) << 32 | chance
 }
 
 /// The manifest; a fresh one where there is no store yet.
@@ -164,6 +172,8 @@ struct Reading<'a> {
     epoch: u64,
     /// The latest time any frame names.
     mark: u64,
+    /// What the last segment was read into.
+    buffer: Vec<u8>,
     /// Topics are known as of this sequence; records up to it say nothing new about them.
     topics_known: u64,
 }
@@ -171,7 +181,7 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(storage: &'a dyn Storage, settings: Settings) -> Self {
         let engine = Engine::new(settings);
-        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0 }
+        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, buffer: Vec::new(), topics_known: 0 }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
@@ -222,18 +232,24 @@ impl<'a> Reading<'a> {
     fn segment(&mut self, id: u64, last: bool) -> Result<(), OpenError> {
         let name = segment::name(id);
         let bytes = self.read(&name)?;
-        match SegmentHeader::decode(&bytes) {
+        self.frames(&name, &bytes, id, last)?;
+        self.buffer = bytes;
+        Ok(())
+    }
+
+    fn frames(&mut self, name: &str, bytes: &[u8], id: u64, last: bool) -> Result<(), OpenError> {
+        match SegmentHeader::decode(bytes) {
             Ok(header) if header.segment == id => {}
             // A start that was cut short leaves a last segment without a header, and nothing in it.
-            _ if last && frame::find_later(&bytes, 0, id).next().is_none() => return Ok(()),
-            Ok(_) => return Err(self.damaged(&name, 0, "the header is another segment's")),
-            Err(error) => return Err(self.damaged(&name, 0, &error.to_string())),
+            _ if last && frame::find_later(bytes, 0, id).next().is_none() => return Ok(()),
+            Ok(_) => return Err(self.damaged(name, 0, "the header is another segment's")),
+            Err(error) => return Err(self.damaged(name, 0, &error.to_string())),
         }
         let mut offset = frame::PAGE;
         loop {
-            let why = match frame::read_frame(&bytes, offset, id) {
+            let why = match frame::read_frame(bytes, offset, id) {
                 ReadFrame::Frame(frame) => {
-                    self.frame(&name, &frame)?;
+                    self.frame(name, &frame)?;
                     offset = frame.next_offset;
                     continue;
                 }
@@ -244,8 +260,8 @@ impl<'a> Reading<'a> {
             let lost = |later: Frame<'_>| {
                 later.header.epoch == self.epoch && later.header.durable_through > self.last_sequence
             };
-            let damaged = frame::find_later(&bytes, offset, id).any(lost);
-            return if damaged { Err(self.damaged(&name, offset, &why)) } else { Ok(()) };
+            let damaged = frame::find_later(bytes, offset, id).any(lost);
+            return if damaged { Err(self.damaged(name, offset, &why)) } else { Ok(()) };
         }
     }
 
@@ -288,14 +304,16 @@ impl<'a> Reading<'a> {
         if reader.is_empty() { Ok(()) } else { Err("there is more in it than it says".to_owned()) }
     }
 
-    fn read(&self, name: &str) -> Result<Vec<u8>, OpenError> {
+    /// Reads a whole file into the buffer, which is used again and again.
+    fn read(&mut self, name: &str) -> Result<Vec<u8>, OpenError> {
         let failed = |error| io_error(self.storage, name, error);
         let file = self.storage.open(name).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => OpenError::Missing { file: self.storage.describe(name) },
             _ => failed(error),
         })?;
         let length = usize::try_from(file.len().map_err(failed)?).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length];
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.resize(length, 0);
         let read = file.read_at(0, &mut bytes).map_err(failed)?;
         bytes.truncate(read);
         Ok(bytes)

@@ -134,3 +134,39 @@ async fn a_torn_frame_at_the_end_is_cut_and_stays_cut() {
         drop(store);
     }
 }
+
+/// A body that holds frames of the very segment it lands in, on page boundaries: whoever puts jobs cannot make a torn
+/// frame look like damage.
+#[tokio::test]
+async fn frames_inside_a_body_are_never_taken_for_frames() {
+    let (name, bytes) = segments(&journal(false).await).swap_remove(1);
+    let forged = &bytes[PAGE..4 * PAGE];
+    let unaligned = with_body(&[], forged).await;
+    let at = position(&segments(&unaligned)[1].1, 2);
+    let torn = with_body(&vec![0; PAGE - at % PAGE], forged).await;
+    let (last, bytes) = segments(&torn).swap_remove(1);
+    assert_eq!((position(&bytes, 2) % PAGE, &last), (0, &name), "the forged frames stand where frames do");
+
+    torn.open(&last).unwrap().write_at(PAGE as u64 + 70, &[0xff; 8]).unwrap();
+    let store = open(Arc::new(torn)).expect("a torn frame is no damage, whatever is in it");
+    assert!(find(&store, "before").await.is_some());
+    assert_eq!(find(&store, "big").await, None);
+}
+
+/// What a store leaves that has put a small job and one with this body, which has a segment to itself.
+async fn with_body(padding: &[u8], forged: &[u8]) -> MemoryStorage {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    put(&store, "before").await.unwrap();
+    let body = [padding, forged, &vec![0; 60 << 10]].concat();
+    let body = dwell_core::Body::Bytes(Arc::from(body));
+    let answer = store.put(vec![dwell_core::NewJob { body, ..crate::world::new_job("big") }]).await.unwrap();
+    assert!(answer[0].is_ok());
+    image(&storage)
+}
+
+/// Where the `nth` frame begins, counted from 1, wherever that is.
+fn position(bytes: &[u8], nth: usize) -> usize {
+    let frames = bytes.windows(4).enumerate().filter(|(_, window)| window == b"DwFr");
+    frames.map(|(at, _)| at).nth(nth - 1).expect("there are that many")
+}
