@@ -2,6 +2,7 @@
 //!
 //! Each edge has one match over the kinds; none needs to know the operations.
 
+use crate::limits;
 use crate::state::Refusal;
 use crate::time::TimeError;
 
@@ -22,6 +23,8 @@ pub enum ErrorKind {
     LimitReached,
     /// The job has another version than the caller thought.
     VersionMismatch,
+    /// A body over the limit.
+    TooLarge,
     /// The store has too much to do; try again shortly.
     Overloaded,
     /// No room for more jobs.
@@ -81,6 +84,9 @@ pub enum PutError {
     /// It would be one topic too many.
     #[error("the store has as many topics as it may have")]
     TooManyTopics,
+    /// A body that no store takes.
+    #[error("the body is larger than {} bytes", limits::MAX_BODY)]
+    TooLarge,
     /// No room.
     #[error("there is no room for more jobs")]
     StorageFull,
@@ -95,6 +101,7 @@ impl PutError {
             Self::VersionMismatch => ErrorKind::VersionMismatch,
             Self::Time(_) => ErrorKind::InvalidRequest,
             Self::TooManyTopics => ErrorKind::LimitReached,
+            Self::TooLarge => ErrorKind::TooLarge,
             Self::StorageFull => ErrorKind::StorageFull,
         }
     }
@@ -115,6 +122,9 @@ pub enum ChangeError {
     /// The new due time is no good.
     #[error("the due time {0}")]
     Time(#[from] TimeError),
+    /// A body that no store takes.
+    #[error("the body is larger than {} bytes", limits::MAX_BODY)]
+    TooLarge,
     /// No room for a larger body.
     #[error("there is no room for a larger job")]
     StorageFull,
@@ -128,6 +138,7 @@ impl ChangeError {
             Self::VersionMismatch => ErrorKind::VersionMismatch,
             Self::JobLeased => ErrorKind::JobLeased,
             Self::Time(_) => ErrorKind::InvalidRequest,
+            Self::TooLarge => ErrorKind::TooLarge,
             Self::StorageFull => ErrorKind::StorageFull,
         }
     }
@@ -138,6 +149,7 @@ impl From<Refusal> for ChangeError {
         match refusal {
             Refusal::Leased => Self::JobLeased,
             Refusal::Time(error) => Self::Time(error),
+            Refusal::TooLarge => Self::TooLarge,
             Refusal::NotReady | Refusal::LeaseLost | Refusal::NotParked => {
                 unreachable!("a change is never refused for {refusal:?}")
             }

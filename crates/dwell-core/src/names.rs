@@ -1,5 +1,6 @@
 //! Names and short texts, each a type that can only be built valid.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,6 +32,12 @@ impl TopicName {
 
     /// The name itself.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for TopicName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::PutError;
 use crate::job::{DoneJob, IfExists, Job, JobView, NewJob, Number, Version};
+use crate::limits;
 use crate::policy::Rules;
 use crate::retry::RetryPolicy;
 use crate::state::{Phase, State};
@@ -39,6 +40,9 @@ pub fn plan(new: &NewJob, existing: Option<Existing<'_>>) -> Result<PutPlan, Put
         if found != Some(wanted) {
             return Err(PutError::VersionMismatch);
         }
+    }
+    if new.body.len() > limits::MAX_BODY {
+        return Err(PutError::TooLarge);
     }
     match (existing, new.if_exists) {
         (None, _) | (Some(Existing::Done(_)), IfExists::Replace) => Ok(PutPlan::Create),
@@ -127,6 +131,7 @@ mod tests {
     use crate::job::{JobView, Version};
     use crate::lease::{Lease, LeaseToken};
     use crate::names::{JobId, TopicName};
+    use crate::payload::Body;
     use crate::policy::{Defaults, TopicPolicy};
     use crate::time::When;
 
@@ -162,6 +167,13 @@ mod tests {
         assert_eq!(plan(&matching(3), Some(Existing::Live(&leased))), Err(PutError::JobLeased));
         assert_eq!(plan(&matching(3), Some(Existing::Done(&done))), Err(PutError::VersionMismatch));
         assert_eq!(plan(&matching(3), None), Err(PutError::VersionMismatch));
+    }
+
+    #[test]
+    fn a_body_no_store_takes_is_refused() {
+        let sized = |length: usize| NewJob { body: Body::Bytes(vec![0; length].into()), ..new() };
+        assert_eq!(plan(&sized(limits::MAX_BODY), None), Ok(PutPlan::Create));
+        assert_eq!(plan(&sized(limits::MAX_BODY + 1), None), Err(PutError::TooLarge));
     }
 
     #[test]

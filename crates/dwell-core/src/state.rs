@@ -156,6 +156,9 @@ pub enum Refusal {
     /// The new due time is no good.
     #[error("the due time {0}")]
     Time(#[from] TimeError),
+    /// The new body is larger than any store takes.
+    #[error("the body is larger than {} bytes", limits::MAX_BODY)]
+    TooLarge,
 }
 
 /// Applies a command to a job that [`pass_time`] has brought to `moment.now`. On success the job has the moment's
@@ -277,6 +280,9 @@ fn settle(
 
 fn change_job(job: &mut Job, change: Change, force: bool, moment: &Moment<'_>) -> Result<Effect, Refusal> {
     refuse_leased(job, force)?;
+    if change.body.as_ref().is_some_and(|body| body.len() > limits::MAX_BODY) {
+        return Err(Refusal::TooLarge);
+    }
     let due_at = change.when.map(|when| When::resolve(when, moment.now)).transpose()?;
     if matches!(job.phase, Phase::Leased(_)) {
         job.phase = Phase::Waiting;

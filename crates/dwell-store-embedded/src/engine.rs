@@ -20,6 +20,7 @@ mod done;
 mod index;
 mod leases;
 mod looks;
+mod minutes;
 mod replay;
 mod slots;
 mod timers;
@@ -46,6 +47,7 @@ use self::answers::Answers;
 use self::batch::Batch;
 use self::clean::Cleaning;
 use self::done::DoneJobs;
+use self::minutes::Minutes;
 use self::slots::Slots;
 use self::timers::Timer;
 use self::topic::Topic;
@@ -113,6 +115,9 @@ pub(crate) struct Engine {
     done: DoneJobs,
     topics: HashMap<TopicId, Topic, FastHash>,
     names: HashMap<TopicName, TopicId, FastHash>,
+    sorted_names: BTreeSet<TopicName>,
+    /// When the waiting jobs of all topics are due.
+    minutes: Minutes,
     next_topic: u32,
     next_number: u64,
     wheel: TimingWheel<Timer>,
@@ -139,6 +144,8 @@ impl Engine {
             done: DoneJobs::default(),
             topics: HashMap::default(),
             names: HashMap::default(),
+            sorted_names: BTreeSet::new(),
+            minutes: Minutes::default(),
             next_topic: origin.topic,
             next_number: origin.number,
             wheel: TimingWheel::new(0),

@@ -116,6 +116,9 @@ impl Runner {
                 break;
             }
         }
+        for (command, _) in backlog {
+            self.engine.apply(command);
+        }
         self.stop();
     }
 

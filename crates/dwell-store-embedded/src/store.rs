@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -35,6 +36,7 @@ pub struct EmbeddedStore {
     spares: Spares,
     promise: String,
     kind: &'static str,
+    closed: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -104,6 +106,7 @@ impl EmbeddedStore {
             spares,
             promise: promise(config.durability),
             kind,
+            closed: AtomicBool::new(false),
             threads: Mutex::new(threads),
         }
     }
@@ -117,15 +120,24 @@ impl EmbeddedStore {
         let room = u32::try_from((bytes / 1_024 + 1).min(QUEUE)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(room).await.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        self.events.send(Event::Call(command(reply), room)).map_err(|_| StoreError::Closed)?;
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        self.events.send(Event::Call(command(reply), room)).map_err(|_| self.unanswered())?;
+        answer.await.unwrap_or_else(|_| Err(self.unanswered()))
     }
 
     async fn lease_call(&self, request: LeaseRequest) -> Result<Vec<LeasedJob>, StoreError> {
         let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        self.events.send(Event::Call(Command::Lease { request, reply }, room)).map_err(|_| StoreError::Closed)?;
-        Leasing { answer, events: &self.events }.await
+        self.events.send(Event::Call(Command::Lease { request, reply }, room)).map_err(|_| self.unanswered())?;
+        Leasing { answer, store: self }.await
+    }
+
+    /// Why a call gets no answer: the store was closed, or its thread has died.
+    fn unanswered(&self) -> StoreError {
+        if self.closed.load(Ordering::SeqCst) {
+            StoreError::Closed
+        } else {
+            StoreError::Failed { detail: "the engine has stopped".to_owned() }
+        }
     }
 
     fn shown(&self) -> Shown {
@@ -136,7 +148,7 @@ impl EmbeddedStore {
 /// A lease under way. Dropped after it was answered and before anyone looked, it gives the jobs back.
 struct Leasing<'a> {
     answer: oneshot::Receiver<Result<Vec<LeasedJob>, StoreError>>,
-    events: &'a Sender<Event>,
+    store: &'a EmbeddedStore,
 }
 
 impl Future for Leasing<'_> {
@@ -144,7 +156,7 @@ impl Future for Leasing<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.answer).poll(context));
-        Poll::Ready(answer.unwrap_or(Err(StoreError::Closed)))
+        Poll::Ready(answer.unwrap_or_else(|_| Err(self.store.unanswered())))
     }
 }
 
@@ -153,7 +165,7 @@ impl Drop for Leasing<'_> {
         self.answer.close();
         if let Ok(Ok(jobs)) = self.answer.try_recv() {
             let tokens = jobs.iter().filter_map(|job| job.token).collect();
-            drop(self.events.send(Event::Urgent(Command::GiveBack { tokens })));
+            drop(self.store.events.send(Event::Urgent(Command::GiveBack { tokens })));
         }
     }
 }
@@ -247,6 +259,7 @@ impl Store for EmbeddedStore {
 
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move {
+            self.closed.store(true, Ordering::SeqCst);
             let (done, closed) = oneshot::channel();
             if self.events.send(Event::Close(done)).is_ok() {
                 // A thread that is gone already has closed before.

@@ -34,6 +34,7 @@ const TABLE: &str = "
     move_later_force    delayed    delayed    delayed    delayed
     move_now            ready      ready      Leased     ready
     move_too_far        Time       Time       Leased     Time
+    change_too_large    TooLarge   TooLarge   Leased     TooLarge
     cancel              gone       gone       Leased     gone
     cancel_force        gone       gone       gone       gone
     redrive             ready      NotParked  NotParked  ready
@@ -60,6 +61,7 @@ fn every_state_meets_every_command() {
                 Err(Refusal::Leased) => "Leased",
                 Err(Refusal::NotParked) => "NotParked",
                 Err(Refusal::Time(_)) => "Time",
+                Err(Refusal::TooLarge) => "TooLarge",
             };
             assert_eq!(found, expected, "{} of a job that is {}", row[0], word(state));
             match result {
@@ -411,6 +413,10 @@ fn command(name: &str) -> Command {
         "ack_other_version" => other(LeaseToken { version: version(4), ..token() }),
         "change_body" => change(body(), false),
         "change_body_force" => change(body(), true),
+        "change_too_large" => {
+            let body = Body::Bytes(vec![0; limits::MAX_BODY + 1].into());
+            change(Change { body: Some(body), ..Change::default() }, false)
+        }
         "move_later" => change(Change { when: later(), ..Change::default() }, false),
         "move_later_force" => change(Change { when: later(), ..Change::default() }, true),
         "move_now" => change(Change { when: Some(When::NOW), ..Change::default() }, false),

@@ -1,16 +1,23 @@
 //! The batch being filled: records, and where they will go.
 
+use std::collections::VecDeque;
+
 use dwell_core::{Timestamp, Version};
 
 use super::Origin;
 use crate::format::frame::{self, FrameHeader};
 use crate::format::segment;
 
+/// Bytes at which a frame in the making is full and the next one begins.
+const FULL: usize = 8 << 20;
+
 /// What has been done and not yet written.
 pub(super) struct Batch {
-    /// A frame in the making: room for its header, then records.
-    buffer: Vec<u8>,
-    records: u32,
+    /// Frames that are full and wait for their turn.
+    full: VecDeque<Making>,
+    /// The one being filled.
+    making: Making,
+    bytes: usize,
     /// The sequence the next record gets.
     next_sequence: u64,
     /// The last sequence given; before the first one, the last that was read back.
@@ -24,6 +31,19 @@ pub(super) struct Batch {
     /// Where in the segment the next frame goes.
     offset: u64,
     segment_size: u64,
+}
+
+/// A frame in the making: room for its header, then records.
+struct Making {
+    buffer: Vec<u8>,
+    records: u32,
+    first_sequence: u64,
+}
+
+impl Making {
+    fn from(first_sequence: u64) -> Self {
+        Self { buffer: frame::room(), records: 0, first_sequence }
+    }
 }
 
 /// A frame to be written.
@@ -40,8 +60,9 @@ pub(crate) struct SealedFrame {
 impl Batch {
     pub(super) fn new(origin: Origin, segment_size: u64) -> Self {
         Self {
-            buffer: frame::room(),
-            records: 0,
+            full: VecDeque::new(),
+            making: Making::from(origin.sequence),
+            bytes: 0,
             next_sequence: origin.sequence,
             logged: origin.durable,
             under_way: None,
@@ -60,10 +81,16 @@ impl Batch {
 
     /// Appends one record.
     pub(super) fn log(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
-        encode(&mut self.buffer);
-        self.records += 1;
+        let before = self.making.buffer.len();
+        encode(&mut self.making.buffer);
+        self.bytes += self.making.buffer.len() - before;
+        self.making.records += 1;
         self.logged = self.next_sequence;
         self.next_sequence += 1;
+        if self.making.buffer.len() >= FULL {
+            let next = Making::from(self.next_sequence);
+            self.full.push_back(std::mem::replace(&mut self.making, next));
+        }
     }
 
     /// The last sequence given to a record: what an answer given now has seen.
@@ -81,35 +108,37 @@ impl Batch {
         self.segment
     }
 
-    /// Bytes that wait for the next frame.
+    /// Bytes of records that wait to be written.
     pub(super) fn len(&self) -> usize {
-        if self.records == 0 { 0 } else { self.buffer.len() }
+        self.bytes
     }
 
-    /// Makes a frame of what there is, unless there is nothing or one is still under way.
+    /// Makes a frame of what has waited longest, unless there is nothing or one is still under way.
     pub(super) fn seal(&mut self, now: Timestamp) -> Option<SealedFrame> {
-        if self.records == 0 || self.under_way.is_some() {
+        if self.bytes == 0 || self.under_way.is_some() {
             return None;
         }
-        let size = frame::padded(self.buffer.len());
+        let next = Making::from(self.next_sequence);
+        let made = self.full.pop_front().unwrap_or_else(|| std::mem::replace(&mut self.making, next));
+        let Making { buffer: mut bytes, records, first_sequence } = made;
+        self.bytes -= bytes.len() - frame::HEADER;
+        let size = frame::padded(bytes.len());
         if self.offset + size > self.segment_size && self.offset > segment::FIRST_FRAME {
             self.segment += 1;
             self.offset = segment::FIRST_FRAME;
         }
-        let mut bytes = std::mem::replace(&mut self.buffer, frame::room());
         let header = FrameHeader {
-            record_count: self.records,
+            record_count: records,
             segment: self.segment,
             epoch: self.epoch,
-            first_sequence: self.next_sequence - u64::from(self.records),
+            first_sequence,
             durable_through: self.durable,
             now: now.as_millis(),
         };
         frame::seal(&mut bytes, &header);
         let sealed = SealedFrame { segment: self.segment, offset: self.offset, bytes };
         self.offset += size;
-        self.records = 0;
-        self.under_way = Some(self.last_sequence());
+        self.under_way = Some(first_sequence + u64::from(records) - 1);
         Some(sealed)
     }
 
@@ -119,5 +148,27 @@ impl Batch {
             self.durable = sequence;
         }
         self.durable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_is_full_is_followed_by_another() {
+        let origin = Origin { epoch: 1, segment: 1, durable: 0, sequence: 1, number: 1, topic: 1 };
+        let mut batch = Batch::new(origin, 1 << 30);
+        for _ in 0..5 {
+            batch.log(|out| out.resize(out.len() + FULL / 2, 7));
+        }
+        assert_eq!(batch.len(), FULL / 2 * 5);
+        let mut synced = Vec::new();
+        while let Some(frame) = batch.seal(Timestamp::EPOCH) {
+            assert!(frame.bytes.len() < 2 * FULL);
+            assert!(batch.seal(Timestamp::EPOCH).is_none(), "one at a time");
+            synced.push(batch.synced());
+        }
+        assert_eq!((synced, batch.len()), (vec![2, 4, 5], 0));
     }
 }

@@ -9,6 +9,9 @@ use super::slots::Index;
 use crate::format::record::{self, BodyPart, Cause};
 use crate::format::topics;
 
+/// Bytes that wait to be written, at which cleaning waits too.
+const ENOUGH: usize = 4 << 20;
+
 /// How many slots one turn looks at.
 const SLOTS_A_TURN: Index = 2_048;
 
@@ -54,7 +57,7 @@ impl Engine {
 
     /// Whether there is cleaning to do at once.
     pub(crate) fn is_cleaning(&self) -> bool {
-        matches!(self.cleaning.step, Step::Slots(_))
+        matches!(self.cleaning.step, Step::Slots(_)) && self.batch.len() < ENOUGH
     }
 
     /// More than twice as much journal as there are live jobs, and a little: then most of it is history.
@@ -67,8 +70,12 @@ impl Engine {
 
     fn clean_slots(&mut self, from: Index) {
         let oldest = self.cleaning.first;
-        let end = self.slots.places().min(from.saturating_add(SLOTS_A_TURN));
+        let mut end = self.slots.places().min(from.saturating_add(SLOTS_A_TURN));
         for index in from..end {
+            if self.batch.len() >= ENOUGH {
+                end = index;
+                break;
+            }
             if self.slots.peek(index).is_some_and(|slot| slot.home <= oldest) {
                 self.log_again(index);
             }

@@ -33,11 +33,13 @@ impl Engine {
             Indexed::Buried => drop(topic.buried.remove(&place)),
             Indexed::Delayed => {
                 topic.waiting.remove(&place);
-                topic.uncount_minute(slot.job.due_at);
+                topic.minutes.remove(slot.job.due_at);
+                self.minutes.remove(slot.job.due_at);
             }
             Indexed::Ready(line) => {
                 topic.waiting.remove(&place);
-                topic.uncount_minute(slot.job.due_at);
+                topic.minutes.remove(slot.job.due_at);
+                self.minutes.remove(slot.job.due_at);
                 topic.ready_count -= 1;
                 let queue = topic.ready.get_mut(&line).expect("a ready job is on its line");
                 queue.remove(&slot.job.order());
@@ -68,7 +70,8 @@ impl Engine {
             }
             Phase::Waiting => {
                 topic.waiting.insert(place, index);
-                topic.count_minutes(slot.job.due_at, 1);
+                topic.minutes.add(slot.job.due_at, 1);
+                self.minutes.add(slot.job.due_at, 1);
                 slot.indexed = Indexed::Delayed;
                 if slot.job.due_at <= self.now.at {
                     self.promote(index);

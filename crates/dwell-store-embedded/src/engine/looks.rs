@@ -2,7 +2,6 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "a command hands over what it carries")]
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use dwell_core::{
@@ -11,6 +10,7 @@ use dwell_core::{
 };
 
 use super::Engine;
+use super::minutes::Minutes;
 use super::slots::Index;
 use super::topic::{Place, Topic, after};
 
@@ -93,13 +93,14 @@ impl Engine {
     }
 
     pub(super) fn topics(&mut self, query: TopicsQuery) -> Vec<TopicInfo> {
-        let wanted = |name: &&TopicName| {
-            name.as_str().starts_with(&query.prefix) && query.after.as_ref().is_none_or(|after| *name > after)
+        // From the prefix on, or from the cursor if that is later, for as long as the prefix holds.
+        let from = match &query.after {
+            Some(after) if after.as_str() >= query.prefix.as_str() => Bound::Excluded(after.as_str()),
+            _ => Bound::Included(query.prefix.as_str()),
         };
-        let mut names: Vec<&TopicName> = self.names.keys().filter(wanted).collect();
-        names.sort_unstable();
-        names.truncate(query.limit as usize);
-        names.into_iter().map(|name| self.info(name)).collect()
+        let names = self.sorted_names.range::<str, _>((from, Bound::Unbounded));
+        let names = names.take_while(|name| name.as_str().starts_with(&query.prefix));
+        names.take(query.limit as usize).map(|name| self.info(name)).collect()
     }
 
     pub(super) fn topic(&mut self, name: TopicName) -> Option<TopicInfo> {
@@ -117,20 +118,16 @@ impl Engine {
                 let id = self.names.get(name).ok_or(TopicError::NotFound)?;
                 count_minutes(&self.topics[id].minutes, &query, &mut buckets);
             }
-            None => {
-                for topic in self.topics.values() {
-                    count_minutes(&topic.minutes, &query, &mut buckets);
-                }
-            }
+            None => count_minutes(&self.minutes, &query, &mut buckets),
         }
         Ok(buckets)
     }
 }
 
-fn count_minutes(minutes: &BTreeMap<u64, u64>, query: &TimelineQuery, buckets: &mut [u64]) {
+fn count_minutes(minutes: &Minutes, query: &TimelineQuery, buckets: &mut [u64]) {
     let first = query.from().as_millis() / limits::MINUTE;
     let end = first + query.step() / limits::MINUTE * u64::from(query.buckets());
-    for (minute, count) in minutes.range(first..end) {
+    for (minute, count) in minutes.between(first..end) {
         let at = Timestamp::from_millis(minute * limits::MINUTE).ok();
         if let Some(bucket) = at.and_then(|at| query.bucket_of(at)) {
             buckets[bucket] += count;

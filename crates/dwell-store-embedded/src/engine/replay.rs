@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use dwell_core::{Phase, Timestamp, limits};
 
 use super::index::Indexed;
+use super::minutes::minute;
 use super::slots::{self, Index, Slot};
-use super::topic::{Place, Topic, minute};
+use super::topic::{Place, Topic};
 use super::{Engine, totals};
 use crate::format::record::{BodyPart, Cause, GoneRecord, JobRecord, Record, TopicId, TopicRecord};
 
@@ -99,6 +100,7 @@ impl Engine {
         let TopicRecord { id, name, policy, pause, totals } = record;
         self.next_topic = self.next_topic.max(id.0 + 1);
         self.names.insert(name.clone(), id);
+        self.sorted_names.insert(name.clone());
         let topic = self.topics.entry(id).or_insert_with(|| Topic::new(id, name));
         topic.policy = policy;
         topic.pause = pause;
@@ -112,6 +114,7 @@ impl Engine {
         }
         if let Some(topic) = self.topics.remove(&id) {
             self.names.remove(&topic.name);
+            self.sorted_names.remove(&topic.name);
         }
         self.done.remove_topic(id);
     }
@@ -151,7 +154,8 @@ impl Engine {
             places.sort_unstable();
             let topic = self.topics.get_mut(&id).expect("every job has a topic");
             for minute in places.chunk_by(|((a, _), _), ((b, _), _)| minute(*a) == minute(*b)) {
-                topic.count_minutes(minute[0].0.0, minute.len() as u64);
+                topic.minutes.add(minute[0].0.0, minute.len() as u64);
+                self.minutes.add(minute[0].0.0, minute.len() as u64);
             }
             topic.waiting.append(&mut places.into_iter().collect());
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use dwell_core::{
     Counts, Line, Number, Pause, Priority, RateBucket, State, Timestamp, TopicInfo, TopicName, TopicPolicy, Totals,
-    limits,
 };
 use timing_wheel::Key;
 
+use super::minutes::Minutes;
 use super::slots::Index;
 use crate::format::record::TopicId;
 
@@ -34,8 +34,8 @@ pub(super) struct Topic {
     /// Ready ones, by line.
     pub(super) ready: BTreeMap<Line, BTreeMap<Rank, Index>>,
     pub(super) ready_count: u64,
-    /// Waiting jobs by the minute they are due in.
-    pub(super) minutes: BTreeMap<u64, u64>,
+    /// When waiting ones are due.
+    pub(super) minutes: Minutes,
 }
 
 impl Topic {
@@ -53,7 +53,7 @@ impl Topic {
             buried: BTreeMap::new(),
             ready: BTreeMap::new(),
             ready_count: 0,
-            minutes: BTreeMap::new(),
+            minutes: Minutes::default(),
         }
     }
 
@@ -103,27 +103,9 @@ impl Topic {
             waiting,
         }
     }
-
-    /// So many more jobs are due in the minute of `due_at`.
-    pub(super) fn count_minutes(&mut self, due_at: Timestamp, jobs: u64) {
-        *self.minutes.entry(minute(due_at)).or_default() += jobs;
-    }
-
-    pub(super) fn uncount_minute(&mut self, due_at: Timestamp) {
-        if let Some(count) = self.minutes.get_mut(&minute(due_at)) {
-            *count -= 1;
-            if *count == 0 {
-                self.minutes.remove(&minute(due_at));
-            }
-        }
-    }
 }
 
 /// The first place of jobs that are due after `now`.
 pub(super) fn after(now: Timestamp) -> Place {
     (now.plus(1), Number::new(0).expect("zero is a number"))
-}
-
-pub(super) fn minute(at: Timestamp) -> u64 {
-    at.as_millis() / limits::MINUTE
 }

@@ -84,6 +84,7 @@ impl Engine {
         let id = TopicId(self.next_topic);
         self.next_topic += 1;
         self.names.insert(name.clone(), id);
+        self.sorted_names.insert(name.clone());
         self.topics.insert(id, Topic::new(id, name.clone()));
         self.log_topic(id);
         Ok(id)

@@ -133,6 +133,7 @@ impl Engine {
             self.wheel.cancel(timer);
         }
         self.names.remove(&topic.name);
+        self.sorted_names.remove(&topic.name);
         self.done.remove_topic(id);
         removed
     }

@@ -135,3 +135,20 @@ async fn real_files_survive_a_close_and_a_drop() {
     }
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+#[tokio::test]
+async fn a_call_larger_than_a_frame_is_as_durable_as_any() {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    let big = |k: u8| {
+        let body = dwell_core::Body::Bytes(Arc::from(vec![k; 6 << 20]));
+        dwell_core::NewJob { body, ..crate::world::new_job(&k.to_string()) }
+    };
+    let answers = store.put((0..4).map(big).collect()).await.unwrap();
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let store = open(Arc::new(image(&storage))).unwrap();
+    for k in 0..4_u8 {
+        let job = find(&store, &k.to_string()).await.expect("it was answered").job;
+        assert!(job.body.len() == 6 << 20 && job.body.as_bytes().iter().all(|byte| *byte == k));
+    }
+}
