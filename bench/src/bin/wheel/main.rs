@@ -20,7 +20,7 @@ use subjects::Subject;
 /// Compare timing-wheel with a B-tree, a heap, tokio-util's delay queue and another wheel.
 ///
 /// Prints a Markdown table to standard output, progress to standard error. The full run takes
-/// about twenty minutes and 3 GiB; try `--entries 100000 --rounds 1` first.
+/// about a quarter of an hour and 3 GiB; try `--entries 100000 --rounds 1` first.
 #[derive(Parser)]
 #[command(name = "wheel")]
 struct Args {
@@ -33,7 +33,7 @@ struct Args {
     rounds: usize,
 
     /// The budget of one `advance` of timing-wheel.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 20)]
     budget: usize,
 
     /// Measure these structures only.

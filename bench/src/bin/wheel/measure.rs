@@ -23,7 +23,7 @@ pub(crate) enum Task {
 }
 
 /// How often [`Task::Worst`] does everything.
-const PASSES: usize = 4;
+const PASSES: usize = 3;
 
 /// How deadlines are spread.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
