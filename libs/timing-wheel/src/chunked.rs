@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 /// Bytes allocated at a time. Large enough that the list of chunks stays in the fastest cache,
 /// small enough that a new chunk is no event.
-const CHUNK_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Items in chunks of equal length, numbered from zero.
 pub(crate) struct Chunked<T> {

@@ -2,8 +2,9 @@
 //!
 //! A time is read as a number in base [`SLOTS`]. Level 0 is its lowest digit.
 
-/// Bits of a time that one level resolves. 2,048 slots measured best from 1 M to 10 M entries:
-/// narrower levels move each entry more often, wider ones fall out of the second-level cache.
+/// Bits of a time that one level resolves. Of 6 to 12, measured with 1 M and 10 M entries, 11 and 12
+/// expire the quickest, as each entry is moved less often. 12 gains a few per cent over 11, but a slot
+/// of its level 2 is four times as long, and so is what must be cascaded before its first entry.
 pub(crate) const BITS: u32 = 11;
 
 /// Slots of one level.
