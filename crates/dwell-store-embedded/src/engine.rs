@@ -112,6 +112,10 @@ pub(crate) struct Engine {
     slots: Slots,
     /// While replaying: jobs whose body has not been met.
     orphans: BTreeSet<Number>,
+    /// While replaying: topics that were deleted.
+    dead_topics: BTreeSet<TopicId>,
+    /// Topics with ready jobs for couriers.
+    pushing: BTreeSet<TopicId>,
     done: DoneJobs,
     topics: HashMap<TopicId, Topic, FastHash>,
     names: HashMap<TopicName, TopicId, FastHash>,
@@ -141,6 +145,8 @@ impl Engine {
             now: Now { at: epoch, up: epoch, real: Duration::ZERO },
             slots: Slots::default(),
             orphans: BTreeSet::new(),
+            dead_topics: BTreeSet::new(),
+            pushing: BTreeSet::new(),
             done: DoneJobs::default(),
             topics: HashMap::default(),
             names: HashMap::default(),
@@ -215,8 +221,8 @@ impl Engine {
     }
 
     /// The frame that was taken last is durable: answers that waited for it leave.
-    pub(crate) fn synced(&mut self) {
-        let durable = self.batch.synced();
+    pub(crate) fn synced(&mut self, on_disk: bool) {
+        let durable = self.batch.synced(on_disk);
         let lost = self.answers.release(durable);
         for token in lost {
             self.give_back(token);
@@ -229,6 +235,10 @@ impl Engine {
         self.answers.refuse(&error);
         self.waiters.refuse(&error);
         self.failed = Some(error);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// Takes no more commands and answers those who wait with nothing. What is batched is still to be written.
@@ -245,12 +255,18 @@ impl Engine {
     pub(crate) fn journal(&self) -> JournalState {
         JournalState {
             last_sequence: self.batch.last_sequence(),
+            next_sequence: self.batch.next_sequence(),
             next_number: self.next_number,
             next_topic: self.next_topic,
             first_segment: self.cleaning.first_segment(),
             segment: self.batch.segment(),
             batched: self.batch.len(),
         }
+    }
+
+    /// Bytes of memory that jobs are reckoned to take, remembered ones too.
+    fn weight(&self) -> usize {
+        self.slots.weight() + self.done.weight()
     }
 
     /// Random numbers nobody can foretell from one another: a keyed hash of a counter.
@@ -265,6 +281,8 @@ impl Engine {
 pub(crate) struct JournalState {
     /// The last sequence given.
     pub(crate) last_sequence: u64,
+    /// The sequence the next record gets.
+    pub(crate) next_sequence: u64,
     /// The number the next job gets.
     pub(crate) next_number: u64,
     /// The id the next topic gets.

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use dwell_core::StoreError;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::config::Durability;
 use crate::engine::SealedFrame;
 use crate::format::manifest::{self, Manifest};
+use crate::format::topics;
 use crate::runner::Event;
 use crate::storage::{Storage, StoredFile};
 
@@ -29,7 +31,7 @@ pub(crate) enum Work {
     /// Make this the manifest; with it, the state of all topics up to some sequence, under this name.
     Manifest(Box<Manifest>, Option<(String, Vec<u8>)>),
     /// Make everything durable, say so and end.
-    Stop(Option<oneshot::Sender<()>>),
+    Stop(Option<oneshot::Sender<Result<(), StoreError>>>),
 }
 
 /// The journal thread's own state.
@@ -63,15 +65,19 @@ impl Journal {
                 Some(patience) => work.recv_timeout(patience),
             };
             let (outcome, goes_on) = match next {
-                Ok(Work::Write(frame)) => (self.write(&frame).map(|()| Some(Event::Synced)), true),
+                Ok(Work::Write(frame)) => {
+                    let written = self.write(&frame);
+                    (written.map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() })), true)
+                }
                 Ok(Work::Manifest(manifest, topics)) => (self.manifest(&manifest, topics).map(|()| None), true),
                 Ok(Work::Stop(done)) => {
-                    let outcome = self.sync().map(|()| None);
+                    let outcome = self.sync();
                     if let Some(done) = done {
+                        let said = outcome.as_ref().map_err(|error| StoreError::Failed { detail: error.to_string() });
                         // Nobody needs to have stayed to hear it.
-                        done.send(()).ok();
+                        done.send(said.copied()).ok();
                     }
-                    (outcome, false)
+                    (outcome.map(|()| None), false)
                 }
                 Err(RecvTimeoutError::Disconnected) => (self.sync().map(|()| None), false),
                 Err(RecvTimeoutError::Timeout) => (self.sync().map(|()| None), true),
@@ -136,12 +142,14 @@ impl Journal {
     fn manifest(&mut self, manifest: &Manifest, topics: Option<(String, Vec<u8>)>) -> io::Result<()> {
         self.sync()?;
         if let Some((name, bytes)) = topics {
-            let file = self.storage.create(&name)?;
+            // Under another name first: a file of this name may be the one that is in use.
+            let file = self.storage.create(topics::NEW_NAME)?;
             file.write_at(0, &bytes)?;
             file.sync_data()?;
+            self.storage.rename(topics::NEW_NAME, &name)?;
             self.storage.sync_dir()?;
         }
         manifest::store(&*self.storage, manifest)?;
-        self.segments.free_before(manifest.first_segment)
+        self.segments.free_before(manifest.first_segment, manifest.topics)
     }
 }

@@ -201,19 +201,24 @@ impl<'a> Reading<'a> {
         let mut ids: Vec<u64> = names.iter().filter_map(|name| segment::parse_name(name)).collect();
         ids.retain(|id| *id >= manifest.first_segment);
         ids.sort_unstable();
+        let mut last = manifest.first_segment.saturating_sub(1);
         for (id, expected) in ids.iter().zip(manifest.first_segment..) {
             if *id != expected {
                 return Err(OpenError::Missing { file: self.storage.describe(&segment::name(expected)) });
             }
             let ends_here = ids.last() == Some(id);
-            self.segment(*id, ends_here)?;
+            // One that was never begun has nothing in it: the next run makes it again.
+            last = if self.segment(*id, ends_here)? { *id } else { id - 1 };
         }
-        self.sync(ids.last().copied())?;
+        if ids.is_empty() && (manifest.first_segment > 1 || manifest.topics.is_some()) {
+            return Err(OpenError::Missing { file: self.storage.describe(&segment::name(manifest.first_segment)) });
+        }
+        self.sync(&ids)?;
         if manifest.clean.is_some_and(|clean| clean.last_sequence > self.last_sequence) {
             let last = ids.last().copied().unwrap_or(manifest.first_segment);
             return Err(self.damaged(&segment::name(last), 0, "the last clean stop wrote more than is there"));
         }
-        Ok(ids.last().copied().unwrap_or(manifest.first_segment.saturating_sub(1)))
+        Ok(last)
     }
 
     fn check(&self, last_segment: u64) -> Result<(), OpenError> {
@@ -221,47 +226,48 @@ impl<'a> Reading<'a> {
         fits.map_err(|error| self.damaged(&segment::name(last_segment), 0, &error.to_string()))
     }
 
-    /// What was read of the last segment may not have reached the disk: a kill leaves that to the system. From now on
-    /// it is built upon, so it must.
-    fn sync(&self, last: Option<u64>) -> Result<(), OpenError> {
-        let Some(name) = last.map(segment::name) else { return Ok(()) };
-        let synced = self.storage.open(&name).and_then(|file| file.sync_data());
-        synced.map_err(|error| io_error(self.storage, &name, error))
+    /// What was read may not have reached the disk: a kill leaves that to the system. From now on it is built upon, so
+    /// it must.
+    fn sync(&self, ids: &[u64]) -> Result<(), OpenError> {
+        ids.iter().map(|id| segment::name(*id)).try_for_each(|name| {
+            let synced = self.storage.open(&name).and_then(|file| file.sync_data());
+            synced.map_err(|error| io_error(self.storage, &name, error))
+        })
     }
 
-    fn segment(&mut self, id: u64, last: bool) -> Result<(), OpenError> {
+    /// Reads a segment; whether it was ever begun.
+    fn segment(&mut self, id: u64, last: bool) -> Result<bool, OpenError> {
         let name = segment::name(id);
         let bytes = self.read(&name)?;
-        self.frames(&name, &bytes, id, last)?;
+        let begun = self.frames(&name, &bytes, id, last)?;
         self.buffer = bytes;
-        Ok(())
+        Ok(begun)
     }
 
-    fn frames(&mut self, name: &str, bytes: &[u8], id: u64, last: bool) -> Result<(), OpenError> {
-        match SegmentHeader::decode(bytes) {
-            Ok(header) if header.segment == id => {}
+    fn frames(&mut self, name: &str, bytes: &[u8], id: u64, last: bool) -> Result<bool, OpenError> {
+        let epoch = match SegmentHeader::decode(bytes) {
+            Ok(header) if header.segment == id => header.epoch,
             // A start that was cut short leaves a last segment without a header, and nothing in it.
-            _ if last && frame::find_later(bytes, 0, id).next().is_none() => return Ok(()),
+            _ if last && frame::find_later(bytes, 0, id).next().is_none() => return Ok(false),
             Ok(_) => return Err(self.damaged(name, 0, "the header is another segment's")),
             Err(error) => return Err(self.damaged(name, 0, &error.to_string())),
-        }
+        };
         let mut offset = frame::PAGE;
         loop {
             let why = match frame::read_frame(bytes, offset, id) {
-                ReadFrame::Frame(frame) => {
+                ReadFrame::Frame(frame) if frame.header.epoch == epoch => {
                     self.frame(name, &frame)?;
                     offset = frame.next_offset;
                     continue;
                 }
-                ReadFrame::Nothing => "a frame is missing".to_owned(),
+                ReadFrame::Frame(_) | ReadFrame::Nothing => "a frame is missing".to_owned(),
                 ReadFrame::Damaged { why, .. } => why.to_string(),
             };
             // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
-            let lost = |later: Frame<'_>| {
-                later.header.epoch == self.epoch && later.header.durable_through > self.last_sequence
-            };
+            let lost =
+                |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > self.last_sequence;
             let damaged = frame::find_later(bytes, offset, id).any(lost);
-            return if damaged { Err(self.damaged(name, offset, &why)) } else { Ok(()) };
+            return if damaged { Err(self.damaged(name, offset, &why)) } else { Ok(true) };
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dwell_core::time::Human;
-use dwell_core::{Timestamp, limits};
+use dwell_core::{StoreError, Timestamp, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Clock;
@@ -36,12 +36,15 @@ pub(crate) enum Event {
     Urgent(Command),
     /// Look at the clock, and say what time it is.
     Time(oneshot::Sender<Timestamp>),
-    /// The frame under way is durable.
-    Synced,
+    /// The frame under way is as durable as it is meant to be.
+    Synced {
+        /// Also against a power cut.
+        on_disk: bool,
+    },
     /// The journal failed.
     Failed(String),
     /// Stop, and say when everything is durable.
-    Close(oneshot::Sender<()>),
+    Close(oneshot::Sender<Result<(), StoreError>>),
 }
 
 /// What the thread shows to those who ask for the status.
@@ -82,7 +85,7 @@ pub(crate) struct Runner {
     pub(crate) journal: Sender<Work>,
     pub(crate) checked_at: Duration,
     pub(crate) in_flight: bool,
-    pub(crate) closing: Option<oneshot::Sender<()>>,
+    pub(crate) closing: Option<oneshot::Sender<Result<(), StoreError>>>,
 }
 
 impl Runner {
@@ -105,7 +108,7 @@ impl Runner {
             for event in events {
                 self.handle(event, &mut backlog);
             }
-            while self.engine.journal().batched < FULL_BATCH
+            while (self.engine.journal().batched < FULL_BATCH || self.engine.has_failed())
                 && let Some((command, permit)) = backlog.pop_front()
             {
                 self.engine.apply(command);
@@ -127,9 +130,9 @@ impl Runner {
             Event::Call(command, permit) => backlog.push_back((command, permit)),
             Event::Urgent(command) => self.engine.apply(command),
             Event::Time(reply) => drop(reply.send(self.engine.now())),
-            Event::Synced => {
+            Event::Synced { on_disk } => {
                 self.in_flight = false;
-                self.engine.synced();
+                self.engine.synced(on_disk);
                 // The next frame goes out before anything else is looked at.
                 self.send_frame();
             }
@@ -182,13 +185,13 @@ impl Runner {
     /// Writes a new manifest when reserves run low or a segment has become free.
     fn keep_manifest(&mut self) {
         let state = self.engine.journal();
-        let low = state.last_sequence + RESERVED / 2 > self.manifest.sequence_reserved
+        let low = state.next_sequence + RESERVED / 2 > self.manifest.sequence_reserved
             || state.next_number + RESERVED / 2 > self.manifest.number_reserved;
         let freed = state.first_segment > self.manifest.first_segment;
         if !low && !freed {
             return;
         }
-        self.manifest.sequence_reserved = state.last_sequence + RESERVED;
+        self.manifest.sequence_reserved = state.next_sequence + RESERVED;
         self.manifest.number_reserved = state.next_number + RESERVED;
         self.manifest.topic_ids_reserved = state.next_topic;
         self.manifest.mark = self.engine.now().as_millis();
@@ -218,7 +221,7 @@ impl Runner {
         if self.shown().failed.is_none() {
             let state = self.engine.journal();
             self.manifest.clean = Some(CleanStop { last_sequence: state.last_sequence });
-            self.manifest.sequence_reserved = state.last_sequence + 1;
+            self.manifest.sequence_reserved = state.next_sequence;
             self.manifest.number_reserved = state.next_number;
             self.manifest.topic_ids_reserved = state.next_topic;
             self.manifest.mark = self.engine.now().as_millis();

@@ -13,11 +13,11 @@ use dwell_core::{
     ListQuery, Lookup, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle, Status, Store,
     StoreError, TimelineQuery, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery,
 };
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OnceCell, Semaphore, oneshot};
 
 use crate::config::{Config, Durability, Place};
 use crate::engine::{Command, Settings};
-use crate::format::manifest;
+use crate::format::{manifest, segment, topics};
 use crate::journal::{Journal, Spares};
 use crate::recovery::{self, OpenError, Recovered, io_error};
 use crate::runner::{Event, Runner, Shown};
@@ -37,6 +37,7 @@ pub struct EmbeddedStore {
     promise: String,
     kind: &'static str,
     closed: AtomicBool,
+    closing: OnceCell<Result<(), StoreError>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -107,6 +108,7 @@ impl EmbeddedStore {
             promise: promise(config.durability),
             kind,
             closed: AtomicBool::new(false),
+            closing: OnceCell::new(),
             threads: Mutex::new(threads),
         }
     }
@@ -138,6 +140,16 @@ impl EmbeddedStore {
         } else {
             StoreError::Failed { detail: "the engine has stopped".to_owned() }
         }
+    }
+
+    async fn close_once(&self) -> Result<(), StoreError> {
+        self.closed.store(true, Ordering::SeqCst);
+        let (done, outcome) = oneshot::channel();
+        drop(self.events.send(Event::Close(done)));
+        self.spares.stop();
+        // Without a word from the journal nobody knows what is durable.
+        let detail = || self.shown().failed.unwrap_or_else(|| "the journal ended without a word".to_owned());
+        outcome.await.unwrap_or_else(|_| Err(StoreError::Failed { detail: detail() }))
     }
 
     fn shown(&self) -> Shown {
@@ -258,16 +270,7 @@ impl Store for EmbeddedStore {
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        Box::pin(async move {
-            self.closed.store(true, Ordering::SeqCst);
-            let (done, closed) = oneshot::channel();
-            if self.events.send(Event::Close(done)).is_ok() {
-                // A thread that is gone already has closed before.
-                drop(closed.await);
-            }
-            self.spares.stop();
-            Ok(())
-        })
+        Box::pin(async move { self.closing.get_or_init(|| self.close_once()).await.clone() })
     }
 }
 
@@ -287,9 +290,9 @@ fn promise(durability: Durability) -> String {
 
 /// Removes what a run that was cut short has left and nobody needs.
 fn remove_leftovers(storage: &dyn Storage, first_segment: u64) -> std::io::Result<()> {
-    use crate::format::segment;
     for name in storage.list()? {
-        if segment::parse_name(&name).is_some_and(|id| id < first_segment) {
+        let old = segment::parse_name(&name).is_some_and(|id| id < first_segment);
+        if old || name == topics::NEW_NAME || name == manifest::NEW_NAME {
             storage.remove(&name)?;
         }
     }

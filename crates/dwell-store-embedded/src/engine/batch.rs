@@ -26,6 +26,8 @@ pub(super) struct Batch {
     under_way: Option<u64>,
     /// Everything up to this sequence is durable.
     durable: u64,
+    /// Everything up to this sequence was synced: what a power cut leaves.
+    synced: u64,
     epoch: u64,
     segment: u64,
     /// Where in the segment the next frame goes.
@@ -67,6 +69,7 @@ impl Batch {
             logged: origin.durable,
             under_way: None,
             durable: origin.durable,
+            synced: origin.durable,
             epoch: origin.epoch,
             segment: origin.segment,
             offset: segment::FIRST_FRAME,
@@ -91,6 +94,10 @@ impl Batch {
             let next = Making::from(self.next_sequence);
             self.full.push_back(std::mem::replace(&mut self.making, next));
         }
+    }
+
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.next_sequence
     }
 
     /// The last sequence given to a record: what an answer given now has seen.
@@ -132,7 +139,7 @@ impl Batch {
             segment: self.segment,
             epoch: self.epoch,
             first_sequence,
-            durable_through: self.durable,
+            durable_through: self.synced,
             now: now.as_millis(),
         };
         frame::seal(&mut bytes, &header);
@@ -143,9 +150,12 @@ impl Batch {
     }
 
     /// The frame under way is durable; up to which sequence everything is.
-    pub(super) fn synced(&mut self) -> u64 {
+    pub(super) fn synced(&mut self, on_disk: bool) -> u64 {
         if let Some(sequence) = self.under_way.take() {
             self.durable = sequence;
+            if on_disk {
+                self.synced = sequence;
+            }
         }
         self.durable
     }
@@ -167,7 +177,7 @@ mod tests {
         while let Some(frame) = batch.seal(Timestamp::EPOCH) {
             assert!(frame.bytes.len() < 2 * FULL);
             assert!(batch.seal(Timestamp::EPOCH).is_none(), "one at a time");
-            synced.push(batch.synced());
+            synced.push(batch.synced(true));
         }
         assert_eq!((synced, batch.len()), (vec![2, 4, 5], 0));
     }

@@ -57,7 +57,7 @@ impl Engine {
 
     /// Whether there is cleaning to do at once.
     pub(crate) fn is_cleaning(&self) -> bool {
-        matches!(self.cleaning.step, Step::Slots(_)) && self.batch.len() < ENOUGH
+        self.failed.is_none() && matches!(self.cleaning.step, Step::Slots(_)) && self.batch.len() < ENOUGH
     }
 
     /// More than twice as much journal as there are live jobs, and a little: then most of it is history.
@@ -65,7 +65,7 @@ impl Engine {
         /// Segments that are kept however little is live.
         const KEPT: u64 = 4;
         let segments = self.batch.segment() - self.cleaning.first;
-        segments > KEPT + 2 * (self.slots.weight() as u64 / self.settings.segment)
+        segments > KEPT + 2 * (self.weight() as u64 / self.settings.segment)
     }
 
     fn clean_slots(&mut self, from: Index) {
@@ -97,6 +97,7 @@ impl Engine {
     }
 
     fn clean_done(&mut self, oldest: u64) {
+        self.forget_done();
         let segment = self.batch.segment();
         for (topic, done, home) in self.done.at_home(oldest) {
             *home = segment;

@@ -11,6 +11,7 @@ use crate::format::record::{self, TopicId};
 #[derive(Default)]
 pub(super) struct DoneJobs {
     by_topic: BTreeMap<TopicId, DoneTopic>,
+    weight: usize,
 }
 
 #[derive(Default)]
@@ -27,8 +28,18 @@ struct Remembered {
 impl DoneJobs {
     pub(super) fn insert(&mut self, topic: TopicId, done: DoneJob, home: u64) {
         let of_topic = self.by_topic.entry(topic).or_default();
-        of_topic.oldest_first.push_back((done.id.clone(), done.number));
-        of_topic.by_id.insert(done.id.clone(), Remembered { done, home });
+        let id = done.id.clone();
+        of_topic.oldest_first.push_back((id.clone(), done.number));
+        self.weight += weight(&done.id);
+        if of_topic.by_id.insert(done.id.clone(), Remembered { done, home }).is_some() {
+            // Same id, same weight.
+            self.weight -= weight(&id);
+        }
+    }
+
+    /// Bytes they are reckoned to take.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
     }
 
     /// A job that is remembered at `now`.
@@ -38,13 +49,16 @@ impl DoneJobs {
     }
 
     pub(super) fn remove(&mut self, topic: TopicId, id: &JobId) {
-        if let Some(of_topic) = self.by_topic.get_mut(&topic) {
-            of_topic.by_id.remove(id);
+        if let Some(of_topic) = self.by_topic.get_mut(&topic)
+            && of_topic.by_id.remove(id).is_some()
+        {
+            self.weight -= weight(id);
         }
     }
 
     pub(super) fn remove_topic(&mut self, topic: TopicId) {
-        self.by_topic.remove(&topic);
+        let forgotten = self.by_topic.remove(&topic).into_iter().flat_map(|of_topic| of_topic.by_id);
+        self.weight -= forgotten.map(|(id, _)| weight(&id)).sum::<usize>();
     }
 
     /// Those whose record is in this segment.
@@ -60,13 +74,21 @@ impl DoneJobs {
         while let Some((id, number)) = of_topic.oldest_first.front() {
             match of_topic.by_id.get(id).filter(|remembered| remembered.done.number == *number) {
                 Some(remembered) if is_kept(&remembered.done, policy, now) => return,
-                Some(_) => drop(of_topic.by_id.remove(id)),
+                Some(_) => {
+                    of_topic.by_id.remove(id);
+                    self.weight -= weight(id);
+                }
                 None => {}
             }
             of_topic.oldest_first.pop_front();
         }
         self.by_topic.remove(&topic);
     }
+}
+
+/// Bytes one of them is reckoned to take.
+fn weight(id: &JobId) -> usize {
+    size_of::<Remembered>() + 2 * id.as_str().len() + 128
 }
 
 fn is_kept(done: &DoneJob, policy: &TopicPolicy, now: Timestamp) -> bool {

@@ -4,6 +4,7 @@ use dwell_core::{Line, Phase};
 
 use super::Engine;
 use super::slots::{Index, Slot};
+use crate::format::record::TopicId;
 
 /// Which of its topic's indexes a job is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +49,13 @@ impl Engine {
                 }
             }
         }
+        let id = slot.topic;
+        if matches!(indexed, Indexed::Ready(_)) {
+            self.note_pushing(id);
+        }
         // A place in flight is free, or the head of a line is another: someone who waits may have a job now.
         if indexed == Indexed::Leased {
-            self.waiters.mark(slot.topic);
+            self.waiters.mark(id);
         }
     }
 
@@ -90,7 +95,18 @@ impl Engine {
         topic.ready.entry(line).or_default().insert(slot.job.order(), index);
         topic.ready_count += 1;
         slot.indexed = Indexed::Ready(line);
-        self.waiters.mark(slot.topic);
+        let id = slot.topic;
+        self.waiters.mark(id);
+        self.note_pushing(id);
+    }
+
+    /// Keeps the list of topics with ready jobs for couriers.
+    pub(super) fn note_pushing(&mut self, id: TopicId) {
+        if self.topics.get(&id).is_some_and(|topic| topic.pushed_lines().next().is_some()) {
+            self.pushing.insert(id);
+        } else {
+            self.pushing.remove(&id);
+        }
     }
 
     /// Forgets a job that is no more.

@@ -57,17 +57,19 @@ impl Engine {
     }
 
     fn serve_topic(&mut self, name: &TopicName) {
-        let mut after = None;
+        let (mut after, mut pulled) = (None, false);
         // A waiter that gets nothing from this topic (another topic's, or a courier that blocks it) does not stop
         // the next one in line from being asked.
         while let Some(id) = self.waiters.next_for(name, after) {
             after = Some(id);
             let request = self.waiters.request(id).clone();
+            let pulls = matches!(request.from, LeaseFrom::Pull(_));
+            if pulls && pulled {
+                continue;
+            }
             let jobs = self.lease(&request);
             if jobs.is_empty() {
-                if matches!(request.from, LeaseFrom::Pull(_)) {
-                    break;
-                }
+                pulled |= pulls;
                 continue;
             }
             let waiter = self.waiters.take(id);
@@ -118,7 +120,8 @@ impl Engine {
                 self.best_head(heads.into_iter().map(|topic| (topic, Line::PULL)), false)
             }
             LeaseFrom::Push(lines) => {
-                let open = self.topics.values().flat_map(|topic| {
+                let pushing = self.pushing.iter().filter_map(|id| self.topics.get(id));
+                let open = pushing.flat_map(|topic| {
                     let name = &topic.name;
                     topic.pushed_lines().filter(|line| !is_blocked(lines, name, *line)).map(|line| (topic.id, line))
                 });
@@ -190,7 +193,7 @@ impl Engine {
     fn open_later(&mut self, from: &LeaseFrom) {
         let topics: Vec<TopicId> = match from {
             LeaseFrom::Pull(topics) => topics.iter().filter_map(|name| self.names.get(name).copied()).collect(),
-            LeaseFrom::Push(_) => self.topics.keys().copied().collect(),
+            LeaseFrom::Push(_) => self.pushing.iter().copied().collect(),
             LeaseFrom::Number(_) => Vec::new(),
         };
         for topic in topics {

@@ -108,15 +108,25 @@ impl Engine {
     }
 
     fn forget_replayed_topic(&mut self, id: TopicId) {
-        let jobs = (0..self.slots.places()).filter(|&i| self.slots.peek(i).is_some_and(|slot| slot.topic == id));
-        for index in jobs.collect::<Vec<_>>() {
-            self.slots.remove(index);
-        }
         if let Some(topic) = self.topics.remove(&id) {
             self.names.remove(&topic.name);
             self.sorted_names.remove(&topic.name);
         }
         self.done.remove_topic(id);
+        // Its jobs go all at once at the end, with those of other such topics.
+        self.dead_topics.insert(id);
+    }
+
+    fn forget_jobs_of_dead_topics(&mut self) {
+        if self.dead_topics.is_empty() {
+            return;
+        }
+        for index in 0..self.slots.places() {
+            if self.slots.peek(index).is_some_and(|slot| self.dead_topics.contains(&slot.topic)) {
+                self.slots.remove(index);
+            }
+        }
+        self.dead_topics.clear();
     }
 
     /// Whether everything fits together once all of it has been read.
@@ -127,6 +137,7 @@ impl Engine {
     /// Everything has been replayed: builds the indexes and sets the timers. Leases end no earlier than a minute (or
     /// their own ttr) from now: that the store was down is not their holders' fault.
     pub(super) fn replayed(&mut self) {
+        self.forget_jobs_of_dead_topics();
         let now = self.now.at;
         let mut delayed: BTreeMap<TopicId, Vec<(Place, Index)>> = BTreeMap::new();
         for index in 0..self.slots.places() {

@@ -47,7 +47,7 @@ impl Engine {
             return;
         }
         self.swept_at = self.now.real;
-        self.waiters.mark_all(&self.names);
+        self.waiters.mark_all(&self.names, &self.pushing);
         self.forget_done();
         self.serve();
     }

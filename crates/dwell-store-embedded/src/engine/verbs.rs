@@ -37,7 +37,7 @@ impl Engine {
             return Ok(PutOutcome::Kept(kept));
         }
         new.due_at(self.now.core(), 0)?;
-        if self.slots.weight() > self.settings.memory {
+        if self.weight() > self.settings.memory {
             return Err(PutError::StorageFull);
         }
         let topic = self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
@@ -138,7 +138,7 @@ impl Engine {
             return Err(ChangeError::VersionMismatch);
         }
         let grows = item.change.body.as_ref().is_some_and(|body| body.len() > self.slots.get(index).job.body.len());
-        if grows && self.slots.weight() > self.settings.memory {
+        if grows && self.weight() > self.settings.memory {
             return Err(ChangeError::StorageFull);
         }
         self.command(index, Command::Change { change: Box::new(item.change), force: item.force }, Cause::Change)?;
@@ -182,9 +182,7 @@ impl Engine {
             }
             let job = &slot.job;
             self.batch.log(|out| record::encode_job(out, topic.id, cause, job, body));
-            if cause == Cause::Change {
-                self.slots.weigh(index);
-            }
+            self.slots.weigh(index);
         }
         self.index(index);
         result

@@ -99,16 +99,15 @@ impl Waiters {
     }
 
     /// Something may have changed in every topic someone waits for; forgets those who have gone.
-    pub(super) fn mark_all(&mut self, names: &HashMap<TopicName, TopicId, FastHash>) {
+    pub(super) fn mark_all(&mut self, names: &HashMap<TopicName, TopicId, FastHash>, pushing: &BTreeSet<TopicId>) {
         let gone: Vec<WaiterId> =
             self.all.iter().filter(|(_, waiter)| waiter.answer.is_closed()).map(|(id, _)| *id).collect();
         for id in gone {
             self.take(id);
         }
-        if self.couriers.is_empty() {
-            self.marked.extend(self.by_topic.keys().filter_map(|name| names.get(name)));
-        } else {
-            self.marked.extend(names.values());
+        self.marked.extend(self.by_topic.keys().filter_map(|name| names.get(name)));
+        if !self.couriers.is_empty() {
+            self.marked.extend(pushing);
         }
     }
 

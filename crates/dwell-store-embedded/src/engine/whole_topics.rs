@@ -26,6 +26,7 @@ impl Engine {
         if retimes {
             self.retime(id);
         }
+        self.note_pushing(id);
         self.waiters.mark(id);
         Ok(())
     }
@@ -135,6 +136,7 @@ impl Engine {
         self.names.remove(&topic.name);
         self.sorted_names.remove(&topic.name);
         self.done.remove_topic(id);
+        self.pushing.remove(&id);
         removed
     }
 }

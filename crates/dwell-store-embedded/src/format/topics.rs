@@ -19,6 +19,9 @@ use crate::storage::Storage;
 /// What the names of these files begin with; the sequence in 16 hexadecimal digits follows.
 pub(crate) const PREFIX: &str = "topics-";
 
+/// The name of such a file while it is being written. One found at start is left from a crash and means nothing.
+pub(crate) const NEW_NAME: &str = "topics.new";
+
 const MAGIC: u32 = u32::from_le_bytes(*b"DwTp");
 const HEADER: usize = 24;
 const CRC_AT: std::ops::Range<usize> = 20..24;

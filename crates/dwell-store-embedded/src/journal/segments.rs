@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::format::segment::{self, SegmentHeader};
-use crate::format::topics;
+
 use crate::storage::{Storage, StoredFile};
 
 /// How many spare files are kept ready.
@@ -47,12 +47,11 @@ impl SegmentFiles {
     }
 
     /// Lets go of everything before this segment.
-    pub(super) fn free_before(&self, first: u64) -> io::Result<()> {
+    pub(super) fn free_before(&self, first: u64, topics: Option<u64>) -> io::Result<()> {
         let names = self.storage.list()?;
-        let newest_topics = names.iter().filter_map(|name| topics::parse_name(name)).max();
         for name in names {
             let old_segment = segment::parse_name(&name).is_some_and(|id| id < first);
-            let old_topics = topics::parse_name(&name).is_some_and(|stamp| Some(stamp) < newest_topics);
+            let old_topics = crate::format::topics::parse_name(&name).is_some_and(|stamp| Some(stamp) != topics);
             if old_segment {
                 self.spares.keep(&*self.storage, &name)?;
             } else if old_topics {
