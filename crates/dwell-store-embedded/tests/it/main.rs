@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod conformance;
+mod crashes;
 mod damage;
 mod failing;
+mod faulty;
 mod kill;
 mod refusals;
 mod restart;
+mod stuck_disk;
 mod subject;
 mod world;

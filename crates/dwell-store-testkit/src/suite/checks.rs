@@ -85,7 +85,7 @@ checks! {
         a_dropped_consumer_loses_nothing does_not_wait_to_fill_up a_move_wakes_one a_nack_wakes_one
         a_lease_that_runs_out_wakes_one waits_for_a_topic_never_seen many_consumers_get_each_job_once
         serves_whoever_the_job_is_for a_wake_up_does_not_wait_for_the_sweep;
-    push: pull_consumers_never_see_pushed_jobs a_topic_can_push_all_its_jobs couriers_skip_blocked_lines
+    push: a_consumer_in_front_is_not_in_a_couriers_way pull_consumers_never_see_pushed_jobs a_topic_can_push_all_its_jobs couriers_skip_blocked_lines
         no_line_takes_more_than_its_share couriers_keep_to_a_topics_bounds
         a_blocked_topic_still_pushes_to_its_jobs_own_targets shares_are_by_topic_and_line
         a_changed_target_changes_who_gets_the_job deliveries_are_kept_beside_the_job;

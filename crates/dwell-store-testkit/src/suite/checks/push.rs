@@ -7,7 +7,7 @@ use dwell_core::{
     PushLines, Rate, SetPause, Settle, Target, TopicPolicy, Verdict, When,
 };
 
-use crate::suite::bench::{Bench, NACK, ids, job, named, token, topic};
+use crate::suite::bench::{Bench, NACK, ids, job, named, soon, token, topic};
 
 fn target(host: &str) -> Target {
     Target::new(&format!("https://{host}/hook"), &format!("https://{host}:443")).expect("a good target")
@@ -130,4 +130,20 @@ pub(super) async fn deliveries_are_kept_beside_the_job(bench: Bench) {
     let settle = Settle { delivery: Some(delivery.clone()), ..Settle::new(token(&pushed[0]), NACK) };
     assert_eq!(bench.store.settle(vec![settle]).await, Ok(vec![Ok(())]));
     assert_eq!(bench.get("a.example-0").await.job.deliveries, [delivery]);
+}
+
+pub(super) async fn a_consumer_in_front_is_not_in_a_couriers_way(bench: Bench) {
+    bench.policy(TopicPolicy::default()).await;
+    let consumer = bench.spawn_lease(LeaseRequest::of(topic("t")));
+    bench.until_waiting("t", 1).await;
+    let courier = bench.spawn_lease(LeaseRequest::from(LeaseFrom::Push(shares(10))));
+    // Nothing tells when a courier waits: other calls go by until it must.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        bench.topic("t").await;
+    }
+    put_for(&bench, "a.example", 1).await;
+    assert_eq!(ids(&soon(courier).await), ["a.example-0"]);
+    bench.put(job("pulled")).await;
+    assert_eq!(ids(&soon(consumer).await), ["pulled"]);
 }
