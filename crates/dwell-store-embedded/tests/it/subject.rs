@@ -9,6 +9,7 @@ use dwell_store_embedded::clock::Clock;
 use dwell_store_embedded::storage::{MemoryStorage, Storage};
 use dwell_store_embedded::{Config, EmbeddedStore, Place};
 use dwell_store_testkit::{Ending, FakeClock, Restart, Setup, Subject, TestClock};
+use tempfile::TempDir;
 use tokio::time::Instant;
 
 /// A made-up clock, as the store reads it.
@@ -37,12 +38,15 @@ impl Clock for StoreClock {
     }
 }
 
-/// The test's hand on it.
-pub(crate) struct Hand(Arc<StoreClock>);
+/// The test's hand on it, and on the directory, which goes when the test lets go.
+pub(crate) struct Hand {
+    clock: Arc<StoreClock>,
+    _directory: Option<TempDir>,
+}
 
 impl TestClock for Hand {
     fn advance(&self, millis: u64) {
-        self.0.fake.advance(millis);
+        self.clock.fake.advance(millis);
     }
 
     fn is_frozen(&self) -> bool {
@@ -52,21 +56,22 @@ impl TestClock for Hand {
 
 /// A small store in memory.
 pub(crate) fn in_memory(setup: &Setup) -> Subject {
-    subject(Config::in_memory(), setup)
+    subject(Config::in_memory(), None, setup)
 }
 
 /// The same with segments of a few pages, so that they are freed and used again all the time.
 pub(crate) fn with_tiny_segments(setup: &Setup) -> Subject {
-    subject(Config { segment: 16 << 10, ..Config::in_memory() }, setup)
+    subject(Config { segment: 16 << 10, ..Config::in_memory() }, None, setup)
 }
 
 /// A store in a directory of its own.
 pub(crate) fn in_directory(setup: &Setup) -> Subject {
-    subject(Config::in_directory(fresh_directory()), setup)
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    subject(Config::in_directory(directory.path()), Some(directory), setup)
 }
 
 /// A store under test that can be ended and started again.
-pub(crate) fn subject(config: Config, setup: &Setup) -> Subject {
+fn subject(config: Config, directory: Option<TempDir>, setup: &Setup) -> Subject {
     let clock = StoreClock::frozen();
     let config = Config {
         defaults: setup.defaults.clone(),
@@ -92,7 +97,7 @@ pub(crate) fn subject(config: Config, setup: &Setup) -> Subject {
             store
         })
     });
-    Subject { store, clock: Arc::new(Hand(clock)), restart: Some(restart) }
+    Subject { store, clock: Arc::new(Hand { clock, _directory: directory }), restart: Some(restart) }
 }
 
 fn open(config: &Config) -> Arc<dyn Store> {
