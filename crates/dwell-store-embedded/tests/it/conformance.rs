@@ -29,3 +29,8 @@ fn in_memory_it_agrees_with_the_model() {
 fn with_tiny_segments_it_agrees_with_the_model() {
     property(&make_store(|setup| async move { with_tiny_segments(&setup) }), 150, 60);
 }
+
+#[test]
+fn on_real_files_it_agrees_with_the_model() {
+    property(&make_store(|setup| async move { in_directory(&setup) }), 60, 40);
+}

@@ -1,6 +1,6 @@
 //! Stores under test, on a clock that the test moves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -89,9 +89,11 @@ fn subject(config: Config, directory: Option<TempDir>, setup: &Setup) -> Subject
             if ending == Ending::Closed {
                 store.close().await.expect("close answers");
             }
-            if let Place::Storage(storage) = &config.place {
-                config.place = Place::Storage(Arc::new(image(&**storage)));
-            }
+            config.place = match &config.place {
+                Place::Storage(storage) => Place::Storage(Arc::new(image(&**storage))),
+                // The store that was ended still has the lock of its directory: the next one gets a copy.
+                Place::Directory(directory) => Place::Directory(copy(directory)),
+            };
             let store = open(&config);
             *running.lock().expect("nobody panics here") = (config, Arc::clone(&store));
             store
@@ -116,6 +118,21 @@ pub(crate) fn image(storage: &dyn Storage) -> MemoryStorage {
         image.create(&name).expect("memory has room").write_at(0, &bytes).expect("memory has room");
     }
     image
+}
+
+/// The same of a directory: a copy of its files beside them, which goes when the directory above goes.
+fn copy(directory: &Path) -> PathBuf {
+    let copy = directory.join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        // A spare may become a segment while we look.
+        if is_file && entry.file_name() != "lock" && !entry.file_name().to_string_lossy().starts_with("spare") {
+            std::fs::copy(entry.path(), copy.join(entry.file_name())).ok();
+        }
+    }
+    copy
 }
 
 pub(crate) fn fresh_directory() -> PathBuf {
