@@ -26,6 +26,9 @@ use crate::storage::{DiskStorage, Storage};
 /// Room for calls that wait for the engine, in units of a kibibyte: 64 MiB.
 const QUEUE: usize = 64 << 10;
 
+/// What a store calls itself that keeps nothing when the process ends.
+const MEMORY: &str = "memory";
+
 /// A store in one directory of one process.
 ///
 /// Every method can be called from any thread and any async runtime.
@@ -47,7 +50,7 @@ impl EmbeddedStore {
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let (storage, kind): (Arc<dyn Storage>, _) = match &config.place {
             Place::Directory(directory) => (Arc::new(DiskStorage::open(directory)?), "embedded"),
-            Place::Storage(storage) => (Arc::clone(storage), "memory"),
+            Place::Storage(storage) => (Arc::clone(storage), MEMORY),
         };
         let settings = Settings {
             defaults: config.defaults.clone(),
@@ -105,7 +108,7 @@ impl EmbeddedStore {
             room: Arc::new(Semaphore::new(QUEUE)),
             shown,
             spares,
-            promise: promise(config.durability),
+            promise: promise(kind, config.durability),
             kind,
             closed: AtomicBool::new(false),
             closing: OnceCell::new(),
@@ -278,8 +281,9 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system can start a thread")
 }
 
-fn promise(durability: Durability) -> String {
+fn promise(kind: &str, durability: Durability) -> String {
     match durability {
+        _ if kind == MEMORY => "everything is gone when the process ends".to_owned(),
         Durability::Sync => "an answered success survives a power cut".to_owned(),
         Durability::Interval(interval) => {
             format!("a power cut loses at most the last {} ms of answered successes", interval.as_millis())

@@ -26,7 +26,7 @@ impl Engine {
         let jobs = self.lease(&request);
         let waits = !request.wait.is_zero() && !matches!(request.from, LeaseFrom::Number(_));
         if jobs.is_empty() && waits {
-            if self.waiters.len() >= self.waiters.most() {
+            if self.waiters.is_full() {
                 drop(reply.send(Err(StoreError::Overloaded)));
                 return;
             }

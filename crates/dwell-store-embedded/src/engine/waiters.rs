@@ -137,13 +137,9 @@ impl Waiters {
         waiting.filter(|id| !self.all[*id].answer.is_closed()).count() as u64
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    #[expect(clippy::unused_self, reason = "reads as a property of the queue")]
-    pub(super) fn most(&self) -> usize {
-        MOST
+    /// Whether nobody more may wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.all.len() >= MOST
     }
 
     /// Takes everybody out.

@@ -59,7 +59,9 @@ async fn closing_twice_and_calling_afterwards_is_fine() {
     store.close().await.unwrap();
     store.close().await.unwrap();
     assert_eq!(put(&store, "a").await, Err(dwell_core::StoreError::Closed));
-    assert!(store.status().await.unwrap().troubles.is_empty());
+    let status = store.status().await.unwrap();
+    assert!(status.troubles.is_empty());
+    assert_eq!(status.promise, "everything is gone when the process ends", "memory promises nothing else");
 }
 
 #[tokio::test]
