@@ -57,19 +57,15 @@ impl Engine {
     }
 
     fn serve_topic(&mut self, name: &TopicName) {
-        let (mut after, mut pulled) = (None, false);
-        // A waiter that gets nothing from this topic (another topic's, or a courier that blocks it) does not stop
-        // the next one in line from being asked.
-        while let Some(id) = self.waiters.next_for(name, after) {
+        let mut after = None;
+        // A consumer that gets nothing here shows that no other one would: from then on only couriers are asked.
+        let mut for_consumers = true;
+        while let Some(id) = self.waiters.next_for(for_consumers.then_some(name), after) {
             after = Some(id);
             let request = self.waiters.request(id).clone();
-            let pulls = matches!(request.from, LeaseFrom::Pull(_));
-            if pulls && pulled {
-                continue;
-            }
             let jobs = self.lease(&request);
             if jobs.is_empty() {
-                pulled |= pulls;
+                for_consumers &= !matches!(request.from, LeaseFrom::Pull(_));
                 continue;
             }
             let waiter = self.waiters.take(id);

@@ -77,11 +77,13 @@ impl Waiters {
         &self.all[&id].request
     }
 
-    /// The next who waits for this topic and is still there; couriers wait for all topics.
-    pub(super) fn next_for(&mut self, topic: &TopicName, after: Option<WaiterId>) -> Option<WaiterId> {
+    /// The next who is still there, of the consumers that wait for this topic, if one is named, and of the couriers,
+    /// which wait for all topics.
+    pub(super) fn next_for(&mut self, topic: Option<&TopicName>, after: Option<WaiterId>) -> Option<WaiterId> {
         let from = after.map_or(0, |id| id + 1);
         loop {
-            let consumer = self.by_topic.get(topic).and_then(|waiting| waiting.range(from..).next());
+            let consumers = topic.and_then(|topic| self.by_topic.get(topic));
+            let consumer = consumers.and_then(|waiting| waiting.range(from..).next());
             let courier = self.couriers.range(from..).next();
             let id = *consumer.into_iter().chain(courier).min()?;
             if !self.all[&id].answer.is_closed() {
