@@ -173,6 +173,8 @@ pub struct Status {
     pub promise: String,
     /// The store's time.
     pub now: Timestamp,
-    /// Why it is not at its best; empty: it is.
+    /// Why it answers nothing more until it is started again, if it has failed.
+    pub failed: Option<String>,
+    /// What else is not at its best, while it goes on working.
     pub troubles: Vec<String>,
 }

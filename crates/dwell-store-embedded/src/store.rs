@@ -267,7 +267,8 @@ impl Store for EmbeddedStore {
                 store: self.kind.to_owned(),
                 promise: self.promise.clone(),
                 now: now.unwrap_or(shown.now),
-                troubles: shown.failed.into_iter().chain(shown.clock).collect(),
+                failed: shown.failed,
+                troubles: shown.clock.into_iter().collect(),
             })
         })
     }

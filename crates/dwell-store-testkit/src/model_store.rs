@@ -261,6 +261,7 @@ impl Store for ModelStore {
             store: "model".to_owned(),
             promise: "lost when the process ends".to_owned(),
             now: self.clock.now(),
+            failed: None,
             troubles: Vec::new(),
         };
         Box::pin(std::future::ready(Ok(status)))

@@ -147,8 +147,8 @@ async fn assert_failed(store: &dyn Store) {
     assert!(put(store, "x").await.is_err_and(failed));
     assert!(store.lease(LeaseRequest::of(topic())).await.is_err_and(failed));
     assert!(store.get(vec![Lookup::Next(topic(), dwell_core::State::Ready)]).await.is_err_and(failed));
-    let troubles = store.status().await.expect("the status always answers").troubles;
-    assert!(troubles.iter().any(|trouble| trouble.contains("the disk is gone")), "{troubles:?}");
+    let failed = store.status().await.expect("the status always answers").failed;
+    assert!(failed.as_ref().is_some_and(|failed| failed.contains("the disk is gone")), "{failed:?}");
 }
 
 #[tokio::test]

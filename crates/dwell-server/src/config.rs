@@ -1,0 +1,48 @@
+//! What a server is told before it starts.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dwell_core::limits;
+
+use crate::auth::Tokens;
+
+/// What a server is told before it starts.
+#[derive(Clone)]
+pub struct Config {
+    /// Who may talk to it; none: everyone who can reach it.
+    pub tokens: Tokens,
+    /// Bytes of a body.
+    pub max_body: usize,
+    /// Connections at once; more are answered `overloaded` and closed.
+    pub max_connections: usize,
+    /// How long requests under way may take to finish when the server stops.
+    pub drain: Duration,
+    /// A clock that tests may move, if there is one.
+    pub dev_clock: Option<Arc<dyn MovableClock>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            tokens: Tokens::default(),
+            max_body: limits::DEFAULT_MAX_BODY,
+            max_connections: 16_384,
+            drain: Duration::from_secs(10),
+            dev_clock: None,
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("tokens", &self.tokens).field("max_body", &self.max_body).finish_non_exhaustive()
+    }
+}
+
+/// A store's clock that tests may move ahead.
+pub trait MovableClock: Send + Sync {
+    /// Moves it.
+    fn advance(&self, millis: u64);
+}

@@ -1,0 +1,83 @@
+//! The HTTP API.
+//!
+//! - `accept` takes connections, `connection` looks after one, `service` is the way of a request: guard, credential,
+//!   route.
+//! - One file a resource: `jobs`, `batches`, `leases`, `settle`, `topics`, `lists`, `timeline`, `dead_letters`, `server`,
+//!   `clock`.
+//! - `body`, `query` and `names` read what comes in; `read` turns what travels into what a store takes, `show` the other
+//!   way; `answer` is what goes out.
+//! - `docs` is the OpenAPI document and the page that shows it.
+
+mod accept;
+mod connection;
+mod service;
+
+mod auth;
+mod guard;
+
+mod batches;
+mod clock;
+mod dead_letters;
+mod docs;
+mod home;
+mod jobs;
+mod leases;
+mod lists;
+mod server;
+mod settle;
+mod timeline;
+mod topics;
+
+mod answer;
+mod body;
+mod names;
+mod query;
+mod read;
+mod show;
+
+pub use accept::serve;
+pub use docs::document;
+
+use std::sync::{Arc, OnceLock};
+
+use dwell_core::Store;
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::shutdown::Shutdown;
+
+/// Bytes of requests that are being read or decoded at once; more wait. In units of a kibibyte: 256 MiB.
+const REQUEST_ROOM: usize = 256 << 10;
+
+/// What every request can reach.
+struct App {
+    store: Arc<dyn Store>,
+    config: Config,
+    metrics: Metrics,
+    shutdown: Shutdown,
+    room: Arc<Semaphore>,
+    failed: OnceLock<String>,
+}
+
+type Shared = Arc<App>;
+
+impl App {
+    fn new(config: Config, store: Arc<dyn Store>, shutdown: Shutdown) -> Shared {
+        let room = Arc::new(Semaphore::new(REQUEST_ROOM));
+        let (metrics, failed) = (Metrics::default(), OnceLock::new());
+        Arc::new(Self { store, config, metrics, shutdown, room, failed })
+    }
+
+    /// Remembers that the store answers nothing more, and why.
+    fn note_failure(&self, why: &str) {
+        if self.failed.set(why.to_owned()).is_ok() {
+            tracing::error!(why, "the store has failed; restart the server");
+        }
+    }
+
+    /// Why the store answers nothing more, if that is so.
+    fn failure(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+}

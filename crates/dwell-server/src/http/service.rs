@@ -1,0 +1,99 @@
+//! The way of a request: guard, credential, route.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, Response};
+use dwell_wire::Code;
+use tower::ServiceExt;
+
+use super::answer::{Failure, StoreHasFailed};
+use super::{App, Shared, auth, body, docs, guard};
+use crate::metrics::OfRequest;
+
+/// What every connection calls with each of its requests.
+#[derive(Clone)]
+pub(super) struct Service {
+    app: Shared,
+    router: Router,
+}
+
+impl Service {
+    pub(super) fn new(app: &Shared) -> Self {
+        let router = docs::routes(app.config.dev_clock.is_some())
+            .fallback(not_found)
+            .method_not_allowed_fallback(method_not_allowed)
+            .with_state(Arc::clone(app));
+        Self { app: Arc::clone(app), router }
+    }
+
+    pub(super) fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// Answers one request.
+    pub(super) fn call(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send + use<> {
+        let (app, router) = (Arc::clone(&self.app), self.router.clone());
+        async move {
+            let method = name_of(request.method());
+            let response = match refusal(&app, &request) {
+                Some(refusal) => {
+                    body::drain(request).await;
+                    axum::response::IntoResponse::into_response(refusal)
+                }
+                None => match router.oneshot(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                },
+            };
+            if let Some(StoreHasFailed(why)) = response.extensions().get() {
+                app.note_failure(why);
+            }
+            app.metrics.requests.get_or_create(&OfRequest { method, status: response.status().as_u16() }).inc();
+            response
+        }
+    }
+}
+
+/// Why a request gets no further, if it does not.
+fn refusal(app: &App, request: &Request<Body>) -> Option<Failure> {
+    let path = request.uri().path();
+    if matches!(path, "/healthz" | "/readyz") {
+        return None;
+    }
+    guard::check(&app.config.tokens, request).and_then(|()| auth::check(&app.config.tokens, request)).err().or_else(
+        || {
+            let detail = app.failure().filter(|_| path.starts_with("/v1/"))?;
+            Some(Failure::new(Code::StorageFailed, detail))
+        },
+    )
+}
+
+async fn not_found(request: Request<Body>) -> Failure {
+    let path = request.uri().path().to_owned();
+    body::drain(request).await;
+    Failure::new(Code::NotFound, format!("there is nothing at {path}; /docs shows what there is"))
+}
+
+async fn method_not_allowed(request: Request<Body>) -> Failure {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    body::drain(request).await;
+    Failure::new(
+        Code::MethodNotAllowed,
+        format!("{path} cannot be asked to {method}; the Allow header says what it takes"),
+    )
+}
+
+/// A method as metrics call it: there are only so many.
+fn name_of(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::PUT => "PUT",
+        Method::POST => "POST",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}

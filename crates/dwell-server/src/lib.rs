@@ -1,0 +1,19 @@
+//! The server of Dwell: protocol edges in front of any store.
+//!
+//! An edge decodes, calls one method of [`dwell_core::Store`] and encodes. Nothing in here knows which store it is.
+//!
+//! - [`config`] says what a server is told before it starts; [`auth`] who may talk to it.
+//! - [`http`] is the HTTP API.
+//! - [`metrics`] is what Prometheus reads.
+//! - [`shutdown`] is how everyone hears that the server is going away.
+
+pub mod auth;
+pub mod config;
+pub mod http;
+pub mod metrics;
+pub mod shutdown;
+
+pub use auth::Tokens;
+pub use config::{Config, MovableClock};
+pub use http::serve;
+pub use shutdown::Shutdown;

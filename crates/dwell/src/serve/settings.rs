@@ -1,0 +1,104 @@
+//! What a server can be told: one table of keys, each of which is a flag, an environment variable and a key of the
+//! configuration file.
+
+mod file;
+mod keys;
+mod sources;
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use dwell_core::limits;
+use dwell_server::Tokens;
+use dwell_store_embedded::Durability;
+
+use self::keys::{KEYS, Key, Kind};
+use crate::exit::{Code, Exit};
+
+/// What a server was told.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) listen: String,
+    pub(super) store: StoreChoice,
+    pub(super) durability: Durability,
+    pub(super) tokens: Tokens,
+    pub(super) max_body: usize,
+    pub(super) max_connections: usize,
+    pub(super) memory: usize,
+    pub(super) log: String,
+    pub(super) log_format: LogFormat,
+    pub(super) dev_clock: bool,
+    pub(super) accept_clock: bool,
+    pub(super) is_dev: bool,
+}
+
+/// Where jobs are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StoreChoice {
+    Directory(PathBuf),
+    Memory,
+}
+
+/// How logs look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogFormat {
+    Auto,
+    Human,
+    Json,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:3935".to_owned(),
+            store: StoreChoice::Directory(PathBuf::from("./dwell-data")),
+            durability: Durability::Sync,
+            tokens: Tokens::default(),
+            max_body: limits::DEFAULT_MAX_BODY,
+            max_connections: 16_384,
+            memory: 1 << 30,
+            log: "info".to_owned(),
+            log_format: LogFormat::Auto,
+            dev_clock: false,
+            accept_clock: false,
+            is_dev: false,
+        }
+    }
+}
+
+/// Adds the flags of all keys that are `wanted`.
+pub(super) fn arguments(command: Command, wanted: impl Fn(&Key) -> bool) -> Command {
+    KEYS.iter().filter(|key| wanted(key)).fold(command, |command, key| command.arg(argument(key)))
+}
+
+fn argument(key: &'static Key) -> Arg {
+    let arg =
+        Arg::new(key.name).long(key.name.replace('_', "-")).help(key.help).env(variable(key)).hide_env_values(true);
+    match key.kind {
+        Kind::One(value) => arg.value_name(value),
+        Kind::Many(value) => arg.value_name(value).action(ArgAction::Append),
+        Kind::Flag => arg.action(ArgAction::SetTrue).value_parser(clap::builder::BoolishValueParser::new()),
+    }
+}
+
+/// The environment variable of a key.
+fn variable(key: &Key) -> String {
+    format!("DWELL_{}", key.name.to_uppercase())
+}
+
+/// Reads flags, environment and file; everything that is wrong is said at once.
+pub(super) fn read(matches: &ArgMatches) -> Result<Settings, Exit> {
+    let mut mistakes = Vec::new();
+    let given = sources::gather(matches, &mut mistakes);
+    let mut settings = Settings::default();
+    for (key, value) in given {
+        if let Err(reason) = (key.set)(&mut settings, &value) {
+            mistakes.push(value.origin.explain(&reason));
+        }
+    }
+    if mistakes.is_empty() {
+        return Ok(settings);
+    }
+    let count = if mistakes.len() == 1 { "a mistake".to_owned() } else { format!("{} mistakes", mistakes.len()) };
+    Err(Exit::new(Code::BadConfiguration, format!("{count} in the configuration\n\n{}", mistakes.join("\n\n"))))
+}

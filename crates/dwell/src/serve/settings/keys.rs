@@ -1,0 +1,246 @@
+//! The table of keys.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dwell_core::limits;
+use dwell_server::Tokens;
+use dwell_store_embedded::Durability;
+
+use super::sources::Given;
+use super::{LogFormat, Settings, StoreChoice};
+
+/// One thing that a server can be told.
+pub(in crate::serve) struct Key {
+    /// Its name in the file; the flag has dashes, the variable capitals.
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) kind: Kind,
+    /// Whether `dwell dev` can be told it too.
+    pub(in crate::serve) in_dev: bool,
+    /// Puts a value in its place, or says what is wrong with it.
+    pub(super) set: fn(&mut Settings, &Given) -> Result<(), String>,
+}
+
+/// How a key is given.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    One(&'static str),
+    Many(&'static str),
+    Flag,
+}
+
+/// Every key. Two that say the same thing in two ways have the same `same_as` (see [`same`]).
+pub(super) static KEYS: &[Key] = &[
+    Key {
+        name: "listen",
+        help: "Address to listen on; port 0 takes any free one [default: 127.0.0.1:3935]",
+        kind: Kind::One("ADDRESS"),
+        in_dev: true,
+        set: |settings, given| {
+            let (host, port) = given.text().rsplit_once(':').ok_or("is not host:port; try \"127.0.0.1:3935\"")?;
+            if host.is_empty() || port.parse::<u16>().is_err() {
+                return Err("is not host:port; try \"127.0.0.1:3935\"".to_owned());
+            }
+            given.text().clone_into(&mut settings.listen);
+            Ok(())
+        },
+    },
+    Key {
+        name: "store",
+        help: "Where jobs are kept: file:DIR or memory: [default: file:./dwell-data]",
+        kind: Kind::One("STORE"),
+        in_dev: false,
+        set: |settings, given| {
+            settings.store = match given.text().split_once(':') {
+                Some(("memory", "")) => StoreChoice::Memory,
+                Some(("file", directory)) if !directory.is_empty() => StoreChoice::Directory(PathBuf::from(directory)),
+                _ => return Err("is no store; try \"file:./dwell-data\" or \"memory:\"".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "data_dir",
+        help: "Directory that jobs are kept in; the same as --store file:DIR",
+        kind: Kind::One("DIR"),
+        in_dev: false,
+        set: |settings, given| {
+            if given.text().is_empty() {
+                return Err("is empty; name a directory".to_owned());
+            }
+            settings.store = StoreChoice::Directory(PathBuf::from(given.text()));
+            Ok(())
+        },
+    },
+    Key {
+        name: "durability",
+        help: "What an answered success survives: sync (a power cut), interval:50ms (a crash; a power cut loses that much) \
+               or none (a crash) [default: sync]",
+        kind: Kind::One("MODE"),
+        in_dev: false,
+        set: |settings, given| {
+            settings.durability = durability(given.text())?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "token",
+        help: "Token that requests must show (repeatable); without one only this machine is served",
+        kind: Kind::Many("TOKEN"),
+        in_dev: false,
+        set: |settings, given| {
+            settings.tokens = tokens(given.texts.iter().map(String::as_str))?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "token_file",
+        help: "File with tokens, one a line",
+        kind: Kind::One("FILE"),
+        in_dev: false,
+        set: |settings, given| {
+            let text =
+                std::fs::read_to_string(Path::new(given.text())).map_err(|error| format!("cannot be read: {error}"))?;
+            let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            if lines.is_empty() {
+                return Err("has no token in it".to_owned());
+            }
+            settings.tokens = tokens(lines)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "memory",
+        help: "Memory that jobs may take; past it puts are refused [default: 1GiB]",
+        kind: Kind::One("SIZE"),
+        in_dev: true,
+        set: |settings, given| {
+            settings.memory = size(given.text(), 1 << 20, usize::MAX)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "max_body",
+        help: "Largest body of a job, up to 16MiB [default: 1MiB]",
+        kind: Kind::One("SIZE"),
+        in_dev: true,
+        set: |settings, given| {
+            settings.max_body = size(given.text(), 1, limits::MAX_BODY)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "max_connections",
+        help: "Connections at once; more are refused [default: 16384]",
+        kind: Kind::One("NUMBER"),
+        in_dev: true,
+        set: |settings, given| {
+            let number = given.text().parse().ok().filter(|number| (1..=1_000_000).contains(number));
+            settings.max_connections = number.ok_or("is not a whole number from 1 to 1000000")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "log",
+        help: "How much to log: error, warn, info, debug, trace [default: info]",
+        kind: Kind::One("LEVEL"),
+        in_dev: true,
+        set: |settings, given| {
+            given.text().clone_into(&mut settings.log);
+            Ok(())
+        },
+    },
+    Key {
+        name: "log_format",
+        help: "How logs look: human, json, or auto: human on a terminal [default: auto]",
+        kind: Kind::One("FORMAT"),
+        in_dev: true,
+        set: |settings, given| {
+            settings.log_format = match given.text() {
+                "auto" => LogFormat::Auto,
+                "human" => LogFormat::Human,
+                "json" => LogFormat::Json,
+                _ => return Err("is none of auto, human, json".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "dev_clock",
+        help: "Let tests move the clock: POST /v1/dev/clock",
+        kind: Kind::Flag,
+        in_dev: false,
+        set: |settings, given| {
+            settings.dev_clock = given.flag()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "accept_clock",
+        help: "Start although the clock is more than an hour behind what the data has seen",
+        kind: Kind::Flag,
+        in_dev: false,
+        set: |settings, given| {
+            settings.accept_clock = given.flag()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "config",
+        help: "File with any of these settings, in TOML",
+        kind: Kind::One("FILE"),
+        in_dev: false,
+        set: |_, _| Ok(()),
+    },
+];
+
+/// Keys that say the same thing in two ways: the one with the stronger source holds, two of one source are a mistake.
+pub(super) const SAME: &[[&str; 2]] = &[["store", "data_dir"], ["token", "token_file"]];
+
+fn durability(text: &str) -> Result<Durability, String> {
+    const WRONG: &str = "is none of sync, interval:50ms, none";
+    match text.split_once(':') {
+        None if text == "sync" => Ok(Durability::Sync),
+        None if text == "none" => Ok(Durability::None),
+        Some(("interval", length)) => {
+            let length = dwell_wire::Duration::parse(length).map_err(|_| WRONG)?.0;
+            if (1..=60_000).contains(&length) {
+                Ok(Durability::Interval(Duration::from_millis(length)))
+            } else {
+                Err("must have an interval from 1ms to 1m".to_owned())
+            }
+        }
+        _ => Err(WRONG.to_owned()),
+    }
+}
+
+fn tokens<'a>(tokens: impl IntoIterator<Item = &'a str>) -> Result<Tokens, String> {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    if tokens.iter().any(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Err("has a token with a space or a character beyond ASCII in it, which no header can carry".to_owned());
+    }
+    Tokens::new(tokens).map_err(|_| "has an empty token, which would let everyone in".to_owned())
+}
+
+/// A number of bytes: `1048576`, `512KiB`, `16MiB`, `1GiB`.
+fn size(text: &str, least: usize, most: usize) -> Result<usize, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err("is not a size; try 512KiB, 16MiB or 1GiB".to_owned()),
+    };
+    let number: usize = number.parse().map_err(|_| "is not a size; try 512KiB, 16MiB or 1GiB")?;
+    let bytes = number.checked_mul(1 << shift).filter(|bytes| (least..=most).contains(bytes));
+    bytes.ok_or_else(|| {
+        if most == usize::MAX {
+            format!("must be at least {least} bytes")
+        } else {
+            format!("must be from {least} to {most} bytes")
+        }
+    })
+}

@@ -1,0 +1,35 @@
+//! Opening what the server runs on. The one place that names concrete stores.
+
+use std::sync::Arc;
+
+use dwell_core::Store;
+use dwell_server::MovableClock;
+use dwell_store_embedded::{Config, EmbeddedStore};
+
+use super::clock::DevClock;
+use super::settings::{Settings, StoreChoice};
+use crate::exit::Exit;
+
+/// A store, and its clock if that can be moved.
+type Opened = (Arc<dyn Store>, Option<Arc<dyn MovableClock>>);
+
+/// Opens the store that the settings name.
+pub(super) fn open(settings: &Settings) -> Result<Opened, Exit> {
+    let mut config = match &settings.store {
+        StoreChoice::Directory(directory) => Config {
+            durability: settings.durability,
+            accept_clock: settings.accept_clock,
+            ..Config::in_directory(directory)
+        },
+        StoreChoice::Memory => Config::in_memory(),
+    };
+    config.memory = settings.memory;
+    let mut movable: Option<Arc<dyn MovableClock>> = None;
+    if settings.dev_clock {
+        let clock = Arc::new(DevClock::default());
+        movable = Some(Arc::clone(&clock) as Arc<dyn MovableClock>);
+        config.clock = clock;
+    }
+    let store = EmbeddedStore::open(&config).map_err(Exit::failure)?;
+    Ok((Arc::new(store), movable))
+}
