@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -13,20 +15,20 @@ use crate::json::shown;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub u64);
 
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
 /// 9999-12-31T23:59:59.999Z: the last instant that RFC 3339 can write.
 const LAST: u64 = 253_402_300_799_999;
 
 impl Instant {
     /// Reads RFC 3339 with a zone. Parts of a millisecond round up, so that nothing is early.
     pub fn parse(text: &str) -> Result<Self, NotAnInstant> {
-        let leap = check_shape(text).ok_or(NotAnInstant::Shape)?;
-        let parsed = DateTimeParser::new().parse_timestamp(text).map_err(|_| NotAnInstant::Shape)?;
-        let nanos = parsed.as_nanosecond() + if leap { 1_000_000_000 } else { 0 };
-        if nanos < 0 {
-            return Err(NotAnInstant::TooEarly);
-        }
-        let millis = u64::try_from(nanos).map_err(|_| NotAnInstant::TooLate)?.div_ceil(1_000_000);
-        Self::from_millis(millis)
+        let shape = Shape::of(text).ok_or(NotAnInstant::Shape)?;
+        let local = DateTimeParser::new().parse_datetime(shape.local).map_err(|_| NotAnInstant::Shape)?;
+        let offset = shape.offset_seconds.ok_or(NotAnInstant::Shape)?;
+        let nanos = local.duration_since(EPOCH).as_nanos() + i128::from(shape.leap_seconds - offset) * 1_000_000_000;
+        let nanos = u128::try_from(nanos).map_err(|_| NotAnInstant::TooEarly)?;
+        Self::from_millis(u64::try_from(nanos.div_ceil(1_000_000)).map_err(|_| NotAnInstant::TooLate)?)
     }
 
     /// The same in a query string or on a command line, where digits are milliseconds since 1970.
@@ -54,40 +56,54 @@ impl Instant {
     }
 }
 
-/// Whether the text is `YYYY-MM-DDTHH:MM:SS[.fff](Z|±HH:MM)`, and if so whether its second is a leap second, which the
-/// parser takes for the one before.
-fn check_shape(text: &str) -> Option<bool> {
-    let bytes = text.as_bytes();
-    let (head, tail) = bytes.split_at_checked(19)?;
-    let fits = head.iter().zip(b"0000-00-00T00:00:00").all(|(byte, like)| match like {
-        b'0' => byte.is_ascii_digit(),
-        b'T' => matches!(byte, b'T' | b't'),
-        like => byte == like,
-    });
-    let tail = match tail.strip_prefix(b".") {
-        Some(rest) => {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            if digits == 0 || digits > 9 {
-                return None;
-            }
-            &rest[digits..]
+/// The parts of `YYYY-MM-DDTHH:MM:SS[.fff](Z|±HH:MM)`. jiff's own instants end a day before the year does and take more
+/// spellings than RFC 3339 has, so it only reads the local part.
+struct Shape<'a> {
+    local: &'a str,
+    /// Seconds east of Greenwich; `None` if there is no such place.
+    offset_seconds: Option<i64>,
+    /// 1 in a leap second, which jiff takes for the one before.
+    leap_seconds: i64,
+}
+
+impl<'a> Shape<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let (head, tail) = text.as_bytes().split_at_checked(19)?;
+        let fits = head.iter().zip(b"0000-00-00T00:00:00").all(|(byte, like)| match like {
+            b'0' => byte.is_ascii_digit(),
+            b'T' => matches!(byte, b'T' | b't'),
+            like => byte == like,
+        });
+        let fraction = match tail.strip_prefix(b".") {
+            Some(rest) => 1 + rest.iter().take_while(|byte| byte.is_ascii_digit()).count(),
+            None => 0,
+        };
+        if !fits || fraction == 1 || fraction > 10 {
+            return None;
         }
-        None => tail,
-    };
-    let zone = match tail {
-        [b'Z' | b'z'] => true,
-        [b'+' | b'-', a, b, b':', c, d] => [a, b, c, d].iter().all(|byte| byte.is_ascii_digit()),
-        _ => false,
-    };
-    (fits && zone).then_some(&head[17..] == b"60")
+        let offset_seconds = match &tail[fraction..] {
+            [b'Z' | b'z'] => Some(0),
+            [sign @ (b'+' | b'-'), a, b, b':', c, d] => {
+                let digits = [a, b, c, d].map(|byte| i64::from(byte.wrapping_sub(b'0')));
+                let (hours, minutes) = (digits[0] * 10 + digits[1], digits[2] * 10 + digits[3]);
+                let fits = digits.iter().all(|digit| *digit < 10) && hours < 24 && minutes < 60;
+                let east = if *sign == b'+' { 1 } else { -1 };
+                fits.then_some(east * (hours * 3_600 + minutes * 60))
+            }
+            _ => return None,
+        };
+        let leap_seconds = i64::from(&head[17..] == b"60");
+        Some(Self { local: &text[..19 + fraction], offset_seconds, leap_seconds })
+    }
 }
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
-        let millis = i64::try_from(self.0.min(LAST)).expect("the last instant fits");
-        let timestamp = Timestamp::from_millisecond(millis).map_err(|_| fmt::Error)?;
-        PRINTER.print_timestamp(&timestamp, jiff::fmt::StdFmtWrite(f)).map_err(|_| fmt::Error)
+        let millis = i64::try_from(self.0.min(LAST)).map_err(|_| fmt::Error)?;
+        let utc = EPOCH.checked_add(SignedDuration::from_millis(millis)).map_err(|_| fmt::Error)?;
+        PRINTER.print_datetime(&utc, StdFmtWrite(&mut *f)).map_err(|_| fmt::Error)?;
+        f.write_str("Z")
     }
 }
 

@@ -13,3 +13,6 @@ pub use array::read_array;
 pub(crate) use fields::shown;
 pub use fields::{FieldError, Fields, unknown};
 pub use object::{Malformed, read_list, read_object};
+
+#[cfg(test)]
+mod tests;

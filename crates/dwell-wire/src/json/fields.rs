@@ -47,7 +47,7 @@ impl<'a> Fields<'a> {
     pub fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
         self.asked.push(name);
         let found = self.entries.iter().position(|entry| entry.name == name)?;
-        let value = self.entries.swap_remove(found).value;
+        let value = self.entries.remove(found).value;
         if self.entries.iter().any(|entry| entry.name == name) {
             self.error(name, "is given twice");
             self.entries.retain(|entry| entry.name != name);
