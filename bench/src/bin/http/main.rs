@@ -1,0 +1,128 @@
+//! Measures durable puts over HTTP beside what people use today for the same: a sorted set and a hash in Redis, changed
+//! by one script, with `appendfsync always`. All on one machine and one disk, in one run.
+
+#![expect(clippy::cast_precision_loss, reason = "figures are for people to read")]
+
+mod dwell;
+mod load;
+mod parked;
+mod redis;
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode};
+use std::time::Instant;
+
+use clap::Parser;
+
+/// Measure durable puts over HTTP, beside Redis with a sorted set and a hash.
+///
+/// Builds and starts `dwell serve` and starts `redis-server`, each alone while it is measured, and prints a Markdown
+/// table. Needs `redis-server` and `redis-benchmark` (Debian: `apt-get install redis-server`).
+#[derive(Parser)]
+#[command(name = "http")]
+struct Args {
+    /// Single puts, and calls of the script
+    #[arg(long, default_value_t = 300_000)]
+    single: usize,
+
+    /// Jobs put in batches
+    #[arg(long, default_value_t = 2_000_000)]
+    batched: usize,
+
+    /// Jobs of a batch
+    #[arg(long, default_value_t = 1_000)]
+    batch: usize,
+
+    /// Keep-alive connections of the single puts, and of Redis
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+
+    /// Consumers parked in a lease call, one connection each, to see what one costs
+    #[arg(long, default_value_t = 10_000)]
+    parked: usize,
+
+    /// Bytes of a body
+    #[arg(long, default_value_t = 256)]
+    body: usize,
+
+    /// Times the whole comparison is run
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+
+    /// Where to put the files; directories of their own are made in it and removed afterwards
+    #[arg(long, default_value = ".")]
+    directory: PathBuf,
+
+    /// A `dwell` that is already built; without it one is built now, in release
+    #[arg(long)]
+    dwell: Option<PathBuf>,
+}
+
+/// What can go wrong: the message is all that is needed.
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(std::io::stderr(), "error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Outcome<()> {
+    let binary = match &args.dwell {
+        Some(binary) => binary.clone(),
+        None => dwell::build()?,
+    };
+    print(
+        "| round | Redis script, calls/s | single puts, jobs/s | ratio | batched puts, jobs/s | ratio |\n|---|---|---|---|---|---|",
+    )?;
+    for round in 1..=args.rounds {
+        let redis = redis::measure(args)?;
+        let single = on_fresh_server(args, &binary, |address| load::single(args, address))?;
+        let batched = on_fresh_server(args, &binary, |address| load::batched(args, address))?;
+        print(&format!(
+            "| {round} | {redis:.0} | {single:.0} | {:.2} | {batched:.0} | {:.2} |",
+            single / redis,
+            batched / redis
+        ))?;
+    }
+    if args.parked > 0 {
+        parked::measure(args, &binary)?;
+    }
+    Ok(())
+}
+
+fn on_fresh_server<T>(args: &Args, binary: &Path, measure: impl FnOnce(&str) -> Outcome<T>) -> Outcome<T> {
+    let directory = tempfile::tempdir_in(&args.directory)?;
+    let server = dwell::Server::start(binary, directory.path())?;
+    let measured = measure(&server.address);
+    server.stop()?;
+    measured
+}
+
+fn print(line: &str) -> Outcome<()> {
+    writeln!(std::io::stdout(), "{line}")?;
+    Ok(())
+}
+
+/// A process that is ended when it is no longer needed.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "measuring is about time")]
+fn seconds<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(T, f64)> {
+    let start = Instant::now();
+    let done = work()?;
+    Ok((done, start.elapsed().as_secs_f64()))
+}
