@@ -1,5 +1,6 @@
 //! A small load generator: keep-alive connections that each send a request, read its answer and send the next.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -40,10 +41,11 @@ pub(crate) fn batched(args: &Args, address: &str) -> Outcome<f64> {
         json.push_str("{\"jobs\":[");
         for number in batch * size..(batch + 1) * size {
             let comma = if number % size == 0 { "" } else { "," };
-            json.push_str(&format!(
+            let _ = write!(
+                json,
                 "{comma}{{\"topic\":\"orders\",\"id\":\"order-{number}\",\"delay\":{},\"body\":\"{body}\"}}",
                 spread(number)
-            ));
+            );
         }
         json.push_str("]}");
         format!(

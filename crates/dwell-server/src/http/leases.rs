@@ -24,7 +24,8 @@ use super::{App, Shared, body, show};
     responses((status = 200, description = "The jobs; none if none was there in time", body = LeaseAnswer)),
 )]
 pub(super) async fn lease(State(app): State<Shared>, TopicPath(topic): TopicPath, request: Request<Body>) -> Answer {
-    let request = read_request(&app, request, Some(topic)).await?;
+    // Boxed, so that what it took to read the request is gone while a consumer is parked.
+    let request = Box::pin(read_request(&app, request, Some(topic))).await?;
     answer(&app, request).await
 }
 
@@ -35,7 +36,7 @@ pub(super) async fn lease(State(app): State<Shared>, TopicPath(topic): TopicPath
     responses((status = 200, description = "The jobs; none if none was there in time", body = LeaseAnswer)),
 )]
 pub(super) async fn lease_many(State(app): State<Shared>, request: Request<Body>) -> Answer {
-    let request = read_request(&app, request, None).await?;
+    let request = Box::pin(read_request(&app, request, None)).await?;
     answer(&app, request).await
 }
 
@@ -90,10 +91,13 @@ async fn answer(app: &App, request: LeaseRequest) -> Answer {
         }
     };
     app.metrics.leased(&leased);
+    Box::pin(encode(leased, auto_ack)).await
+}
+
+async fn encode(leased: Vec<LeasedJob>, auto_ack: bool) -> Answer {
     let bytes = leased.iter().map(|job| job.view.job.body.len() + 512).sum();
-    let jobs = body::decode(bytes, move || leased.into_iter().map(|job| show_leased(job, auto_ack)).collect());
-    let answer = LeaseAnswer { jobs: jobs.await? };
-    body::decode(bytes, move || ok(&answer)).await?
+    let jobs = move || leased.into_iter().map(|job| show_leased(job, auto_ack)).collect();
+    body::decode(bytes, move || ok(&LeaseAnswer { jobs: jobs() })).await?
 }
 
 fn show_leased(leased: LeasedJob, auto_ack: bool) -> job::Job {
