@@ -102,3 +102,16 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Settings, Exit> {
     let count = if mistakes.len() == 1 { "a mistake".to_owned() } else { format!("{} mistakes", mistakes.len()) };
     Err(Exit::new(Code::BadConfiguration, format!("{count} in the configuration\n\n{}", mistakes.join("\n\n"))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_in_the_docs() {
+        let docs = include_str!("../../../../docs/running.md");
+        for key in KEYS.iter().filter(|key| key.name != "config") {
+            assert!(docs.contains(&format!("| `{}` |", key.name)), "docs/running.md does not tell of {}", key.name);
+        }
+    }
+}
