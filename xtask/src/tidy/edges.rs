@@ -18,7 +18,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("dwell-store-redis", Only(&["dwell-core"])).in_tests(TESTKIT),
     row("dwell-store-postgres", Only(&["dwell-core"])).in_tests(TESTKIT),
     row("dwell-wire", Only(&[])),
-    row("dwell-server", Only(&["dwell-core", "dwell-wire", "beanstalk-protocol"])),
+    row("dwell-server", Only(&["dwell-core", "dwell-wire", "beanstalk-protocol"])).in_tests(TESTKIT),
     row("dwell-client", Only(&["dwell-wire"])),
     row("dwell", Only(ALL_OF_THE_ABOVE)),
     row("dwell-sim", Only(&["dwell-core", "dwell-store-embedded", "dwell-store-testkit"])),

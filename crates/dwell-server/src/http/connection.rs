@@ -19,13 +19,14 @@ use hyper::{Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::service::Service;
 
 /// A request head must arrive within this.
 const HEAD: Duration = Duration::from_secs(15);
+/// How often a connection is looked at: more often than any limit.
+const LOOK: Duration = Duration::from_secs(10);
 /// A connection may rest this long between two requests: longer than the pools of common clients and proxies keep one.
 const REST: Duration = Duration::from_mins(3);
 /// A client must take some of its answer within this.
@@ -36,7 +37,7 @@ const END: Duration = Duration::from_secs(5);
 const STREAMS: u32 = 1_000;
 
 /// Serves one connection to its end.
-pub(super) async fn run(stream: TcpStream, service: Service) {
+pub(super) async fn run(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, service: Service) {
     let pulse = Arc::new(Pulse::new());
     let shutdown = service.app().shutdown.clone();
     let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse) });
@@ -133,14 +134,15 @@ impl Pulse {
             if Instant::now() >= until {
                 return resting;
             }
-            sleep_until(until).await;
+            // It may begin something with a shorter limit meanwhile: look often enough to be on time for that.
+            sleep_until(until.min(Instant::now() + LOOK)).await;
         }
     }
 }
 
 impl State {
-    /// When what it is doing now will have lasted too long, and whether it is only resting. A busy connection is looked
-    /// at again after a while.
+    /// When what it is doing now will have lasted too long, and whether it is only resting; a busy connection may be
+    /// so for as long as it likes.
     fn limit(&self) -> (Instant, bool) {
         if let Some(since) = self.stuck_since {
             return (since + WRITE, false);
@@ -148,7 +150,7 @@ impl State {
         match self.doing {
             Doing::Resting(since) => (since + REST, true),
             Doing::Head(since) => (since + HEAD, false),
-            Doing::Busy(_) => (Instant::now() + HEAD, false),
+            Doing::Busy(_) => (Instant::now() + LOOK, false),
         }
     }
 }
@@ -207,12 +209,12 @@ impl http_body::Body for Answer {
 }
 
 /// The socket, which tells the pulse.
-struct Watched {
-    stream: TcpStream,
+struct Watched<S> {
+    stream: S,
     pulse: Arc<Pulse>,
 }
 
-impl AsyncRead for Watched {
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -227,7 +229,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.pulse.wrote(written.is_ready());
@@ -256,3 +258,6 @@ impl AsyncWrite for Watched {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests;
