@@ -28,6 +28,9 @@ pub struct Config {
     pub accept_clock: bool,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
+    /// What all chance comes from; the system's own if there is none. Only simulators have one.
+    #[doc(hidden)]
+    pub seed: Option<u64>,
 }
 
 /// Where jobs are kept.
@@ -72,6 +75,7 @@ impl Config {
             segment: 16 << 20,
             accept_clock: false,
             clock: Arc::new(SystemClock::default()),
+            seed: None,
         }
     }
 }

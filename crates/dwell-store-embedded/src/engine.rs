@@ -31,7 +31,6 @@ mod waiters;
 mod whole_topics;
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use dwell_core::{Defaults, Number, StoreError, Timestamp, TopicName};
@@ -52,6 +51,7 @@ use self::slots::Slots;
 use self::timers::Timer;
 use self::topic::Topic;
 use self::waiters::Waiters;
+use crate::dice::Dice;
 use crate::format::record::TopicId;
 
 /// How many timers one turn deals with before it looks at commands again.
@@ -68,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) memory: usize,
     /// Bytes of one journal segment.
     pub(crate) segment: u64,
+    /// What all chance comes from; the system's own if there is none.
+    pub(crate) seed: Option<u64>,
 }
 
 /// Where a start takes up what the last one left off.
@@ -132,8 +134,7 @@ pub(crate) struct Engine {
     failed: Option<StoreError>,
     closing: bool,
     swept_at: Duration,
-    dice: RandomState,
-    rolls: u64,
+    dice: Dice,
 }
 
 impl Engine {
@@ -162,8 +163,7 @@ impl Engine {
             failed: None,
             closing: false,
             swept_at: Duration::ZERO,
-            dice: RandomState::new(),
-            rolls: 0,
+            dice: Dice::new(settings.seed),
             settings,
         }
     }
@@ -264,15 +264,18 @@ impl Engine {
         }
     }
 
+    /// What time it is, rounded down and up.
+    pub(crate) fn time(&self) -> (Timestamp, Timestamp) {
+        (self.now.at, self.now.up)
+    }
+
     /// Bytes of memory that jobs are reckoned to take, remembered ones too.
-    fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         self.slots.weight() + self.done.weight()
     }
 
-    /// Random numbers nobody can foretell from one another: a keyed hash of a counter.
     fn roll(&mut self) -> u64 {
-        self.rolls += 1;
-        self.dice.hash_one(self.rolls)
+        self.dice.roll()
     }
 }
 

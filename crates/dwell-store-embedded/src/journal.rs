@@ -58,39 +58,20 @@ impl Journal {
     }
 
     /// Does what it is asked until it is told to stop or something fails. After a failure nothing more is written.
-    pub(crate) fn run(mut self, work: &Receiver<Work>, events: &Sender<Event>) {
+    pub(crate) fn run(&mut self, work: &Receiver<Work>, events: &Sender<Event>) {
         loop {
             let next = match self.patience() {
                 None => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(patience) => work.recv_timeout(patience),
             };
-            let (outcome, goes_on) = match next {
-                Ok(Work::Write(frame)) => {
-                    let written = self.write(&frame);
-                    (written.map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() })), true)
-                }
-                Ok(Work::Manifest(manifest, topics)) => (self.manifest(&manifest, topics).map(|()| None), true),
-                Ok(Work::Stop(done)) => {
-                    let outcome = self.sync();
-                    if let Some(done) = done {
-                        let said = outcome.as_ref().map_err(|error| StoreError::Failed { detail: error.to_string() });
-                        // Nobody needs to have stayed to hear it.
-                        done.send(said.copied()).ok();
-                    }
-                    (outcome.map(|()| None), false)
-                }
-                Err(RecvTimeoutError::Disconnected) => (self.sync().map(|()| None), false),
-                Err(RecvTimeoutError::Timeout) => (self.sync().map(|()| None), true),
+            let next = match next {
+                Ok(work) => Some(work),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Work::Stop(None)),
             };
-            match outcome {
-                Ok(Some(event)) => drop(events.send(event)),
-                Ok(None) => {}
-                Err(error) => {
-                    let place = self.file.as_ref().map(|(segment, _)| self.segments.describe(*segment));
-                    let place = place.unwrap_or_else(|| "the journal".to_owned());
-                    drop(events.send(Event::Failed(format!("{place}: {error}"))));
-                    return;
-                }
+            let (event, goes_on) = self.perform(next);
+            if let Some(event) = event {
+                drop(events.send(event));
             }
             if !goes_on {
                 return;
@@ -98,8 +79,38 @@ impl Journal {
         }
     }
 
+    /// Does one piece of work, or, without any, syncs what was written; what the engine is to be told of it, and whether
+    /// there may be more.
+    pub(crate) fn perform(&mut self, work: Option<Work>) -> (Option<Event>, bool) {
+        let goes_on = !matches!(work, Some(Work::Stop(_)));
+        let outcome = match work {
+            Some(Work::Write(frame)) => {
+                self.write(&frame).map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() }))
+            }
+            Some(Work::Manifest(manifest, topics)) => self.manifest(&manifest, topics).map(|()| None),
+            Some(Work::Stop(done)) => {
+                let outcome = self.sync();
+                if let Some(done) = done {
+                    let said = outcome.as_ref().map_err(|error| StoreError::Failed { detail: error.to_string() });
+                    // Nobody needs to have stayed to hear it.
+                    done.send(said.copied()).ok();
+                }
+                outcome.map(|()| None)
+            }
+            None => self.sync().map(|()| None),
+        };
+        match outcome {
+            Ok(event) => (event, goes_on),
+            Err(error) => {
+                let place = self.file.as_ref().map(|(segment, _)| self.segments.describe(*segment));
+                let place = place.unwrap_or_else(|| "the journal".to_owned());
+                (Some(Event::Failed(format!("{place}: {error}"))), false)
+            }
+        }
+    }
+
     /// How long to wait for work before what was written must be synced.
-    fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self) -> Option<Duration> {
         let Durability::Interval(interval) = self.durability else { return None };
         let since = self.dirty_since?;
         Some((since + interval).saturating_sub(self.clock.real()))

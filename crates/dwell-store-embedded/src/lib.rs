@@ -12,11 +12,13 @@
 //! - `timeline` is the store's own time; [`clock`] is where it comes from.
 //! - [`storage`] is the one door to files.
 
+mod dice;
 mod engine;
 mod format;
 mod journal;
 mod recovery;
 mod runner;
+mod stepper;
 mod timeline;
 
 pub mod clock;
@@ -31,3 +33,5 @@ pub use timeline::ClockBehind;
 
 #[doc(hidden)]
 pub use format::fuzzing;
+#[doc(hidden)]
+pub use stepper::Stepper;

@@ -9,13 +9,13 @@
 //! frame is under way at a time, each frame says up to where the journal was durable when it was written, and each start
 //! notes how far the run before it came.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
 use dwell_core::{Timestamp, TopicName};
 
 use crate::clock::Clock;
+use crate::dice::Dice;
 use crate::engine::{Engine, Now, Origin, ReplayError, Settings};
 use crate::format::bytes::{Damage, Reader};
 use crate::format::frame::{self, Frame, ReadFrame};
@@ -107,6 +107,7 @@ pub(crate) fn recover(
     accept_clock: bool,
 ) -> Result<Recovered, OpenError> {
     let mut manifest = load_manifest(&**storage)?;
+    let seed = settings.seed;
     let mut reading = Reading::new(&**storage, settings);
     reading.topics_file(&manifest)?;
     let last_segment = reading.segments(&manifest)?;
@@ -117,7 +118,7 @@ pub(crate) fn recover(
     let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept_clock)?;
     let now =
         Now { at: timeline.now(clock.monotonic()), up: timeline.now_rounded_up(clock.monotonic()), real: clock.real() };
-    manifest.epoch = epoch_after(manifest.epoch);
+    manifest.epoch = epoch_after(manifest.epoch, seed);
     manifest.next_segment = last_segment + 2;
     manifest.clean = None;
     manifest.mark = now.at.as_millis();
@@ -135,8 +136,8 @@ pub(crate) fn recover(
 
 /// The next run's number: one more than the last in its upper half, and chance in its lower. A body that happens to
 /// hold a frame, or was made to, does not know it, and so is never taken for a frame of this run.
-fn epoch_after(epoch: u64) -> u64 {
-    let chance = RandomState::new().hash_one(epoch) & u64::from(u32::MAX);
+fn epoch_after(epoch: u64, seed: Option<u64>) -> u64 {
+    let chance = Dice::new(seed).roll() & u64::from(u32::MAX);
     ((epoch >> 32) + 1) << 32 | chance
 }
 

@@ -86,48 +86,52 @@ pub(crate) struct Runner {
     pub(crate) checked_at: Duration,
     pub(crate) in_flight: bool,
     pub(crate) closing: Option<oneshot::Sender<Result<(), StoreError>>>,
+    /// Calls that wait for room in the batch.
+    pub(crate) backlog: VecDeque<(Command, OwnedSemaphorePermit)>,
+    /// Whether there is more to do at once, even if nobody calls.
+    pub(crate) busy: bool,
 }
 
 impl Runner {
     /// Runs until it is told to close, or everybody who could tell it anything is gone.
     pub(crate) fn run(mut self) {
-        let mut backlog = VecDeque::new();
-        let mut busy = false;
         loop {
-            let full = self.engine.journal().batched >= FULL_BATCH;
-            let patience = if busy || (!backlog.is_empty() && !full) { Duration::ZERO } else { self.patience() };
-            let mut events = match self.events.recv_timeout(patience) {
-                Ok(event) => vec![event],
-                Err(RecvTimeoutError::Timeout) => Vec::new(),
+            let patience = self.patience();
+            let event = match self.events.recv_timeout(patience) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            events.extend(std::iter::from_fn(|| self.events.try_recv().ok()).take(COMMANDS_A_TURN));
-            // Only now, so that no call is dated before it was made.
-            let now = self.look_at_clock();
-            busy = self.engine.tick(now) || self.engine.is_cleaning();
-            for event in events {
-                self.handle(event, &mut backlog);
-            }
-            while (self.engine.journal().batched < FULL_BATCH || self.engine.has_failed())
-                && let Some((command, permit)) = backlog.pop_front()
-            {
-                self.engine.apply(command);
-                drop(permit);
-            }
-            self.send_frame();
+            self.turn(event);
             if self.is_closed() {
                 break;
             }
         }
-        for (command, _) in backlog {
-            self.engine.apply(command);
-        }
         self.stop();
     }
 
-    fn handle(&mut self, event: Event, backlog: &mut VecDeque<(Command, OwnedSemaphorePermit)>) {
+    /// One turn: takes in what has come, looks at the time, does what is to be done, sends off what can be written.
+    pub(crate) fn turn(&mut self, first: Option<Event>) {
+        let more = std::iter::from_fn(|| self.events.try_recv().ok()).take(COMMANDS_A_TURN);
+        let events: Vec<Event> = first.into_iter().chain(more).collect();
+        // Only now, so that no call is dated before it was made.
+        let now = self.look_at_clock();
+        self.busy = self.engine.tick(now) || self.engine.is_cleaning();
+        for event in events {
+            self.handle(event);
+        }
+        while (self.engine.journal().batched < FULL_BATCH || self.engine.has_failed())
+            && let Some((command, permit)) = self.backlog.pop_front()
+        {
+            self.engine.apply(command);
+            drop(permit);
+        }
+        self.send_frame();
+    }
+
+    fn handle(&mut self, event: Event) {
         match event {
-            Event::Call(command, permit) => backlog.push_back((command, permit)),
+            Event::Call(command, permit) => self.backlog.push_back((command, permit)),
             Event::Urgent(command) => self.engine.apply(command),
             Event::Time(reply) => drop(reply.send(self.engine.now())),
             Event::Synced { on_disk } => {
@@ -149,7 +153,11 @@ impl Runner {
     }
 
     /// How long until something is to be done even if nobody calls.
-    fn patience(&mut self) -> Duration {
+    pub(crate) fn patience(&mut self) -> Duration {
+        let full = self.engine.journal().batched >= FULL_BATCH;
+        if self.busy || (!self.backlog.is_empty() && !full) {
+            return Duration::ZERO;
+        }
         let (timer, waiter) = self.engine.next_wake();
         let now = self.timeline.now(self.clock.monotonic());
         let timer = timer.map(|at| Duration::from_millis(at.since(now)));
@@ -208,13 +216,16 @@ impl Runner {
         drop(self.journal.send(work));
     }
 
-    fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         let drained = !self.in_flight && self.engine.journal().batched == 0;
         self.closing.is_some() && (drained || self.shown().failed.is_some())
     }
 
     /// Leaves a manifest that says that everything is there.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
+        for (command, _) in std::mem::take(&mut self.backlog) {
+            self.engine.apply(command);
+        }
         if self.shown().failed.is_none() {
             self.finish_frames();
         }
@@ -241,7 +252,7 @@ impl Runner {
                 return;
             }
             match self.events.recv() {
-                Ok(event) => self.handle(event, &mut VecDeque::new()),
+                Ok(event) => self.handle(event),
                 Err(_) => return,
             }
         }

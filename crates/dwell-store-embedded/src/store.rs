@@ -1,9 +1,10 @@
 //! The store as others see it: calls go to the engine's thread, answers come back when they are durable.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::thread::{self, JoinHandle};
@@ -18,9 +19,10 @@ use tokio::sync::{OnceCell, Semaphore, oneshot};
 use crate::config::{Config, Durability, Place};
 use crate::engine::{Command, Settings};
 use crate::format::{manifest, segment, topics};
-use crate::journal::{Journal, Spares};
+use crate::journal::{Journal, Spares, Work};
 use crate::recovery::{self, OpenError, Recovered, io_error};
 use crate::runner::{Event, Runner, Shown};
+use crate::stepper::Stepper;
 use crate::storage::{DiskStorage, Storage};
 
 /// Room for calls that wait for the engine, in units of a kibibyte: 64 MiB.
@@ -48,6 +50,28 @@ impl EmbeddedStore {
     /// Opens a store, creating it if there is none. Reads back what the last run left; that takes a moment, so call it
     /// where blocking is fine.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
+        let (store, parts) = Self::assemble(config)?;
+        let Parts { runner, mut journal, work, storage } = parts;
+        let events = store.events.clone();
+        let filler = store.spares.clone();
+        let threads = vec![
+            spawn("dwell-journal", move || journal.run(&work, &events)),
+            spawn("dwell-engine", move || runner.run()),
+            spawn("dwell-spares", move || filler.run(&*storage)),
+        ];
+        *store.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        Ok(store)
+    }
+
+    /// Opens a store without threads: nothing happens but what the [`Stepper`] is told to do. For simulators.
+    #[doc(hidden)]
+    pub fn open_stepped(config: &Config) -> Result<(Self, Stepper), OpenError> {
+        let (store, parts) = Self::assemble(config)?;
+        let stepper = Stepper::new(parts, store.events.clone(), store.spares.clone());
+        Ok((store, stepper))
+    }
+
+    fn assemble(config: &Config) -> Result<(Self, Parts), OpenError> {
         let (storage, kind): (Arc<dyn Storage>, _) = match &config.place {
             Place::Directory(directory) => (Arc::new(DiskStorage::open(directory)?), "embedded"),
             Place::Storage(storage) => (Arc::clone(storage), MEMORY),
@@ -57,25 +81,26 @@ impl EmbeddedStore {
             max_topics: config.max_topics,
             memory: config.memory,
             segment: config.segment,
+            seed: config.seed,
         };
         let recovered = recovery::recover(&storage, settings, &*config.clock, config.accept_clock)?;
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
         manifest::store(&*storage, &recovered.manifest).map_err(store_failed)?;
         remove_leftovers(&*storage, recovered.manifest.first_segment).map_err(store_failed)?;
         let spares = Spares::adopt(&*storage, config.segment).map_err(store_failed)?;
-        Ok(Self::start(config, storage, kind, recovered, spares))
+        Ok(Self::make(config, storage, kind, recovered, spares))
     }
 
-    fn start(
+    fn make(
         config: &Config,
         storage: Arc<dyn Storage>,
         kind: &'static str,
         recovered: Recovered,
         spares: Spares,
-    ) -> Self {
+    ) -> (Self, Parts) {
         let Recovered { engine, manifest, timeline } = recovered;
         let (events, inbox) = mpsc::channel();
-        let (work, jobs) = mpsc::channel();
+        let (journal_work, work) = mpsc::channel();
         let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None, clock: None }));
         let journal = Journal::new(
             Arc::clone(&storage),
@@ -91,19 +116,14 @@ impl EmbeddedStore {
             manifest,
             shown: Arc::clone(&shown),
             events: inbox,
-            journal: work,
+            journal: journal_work,
             checked_at: config.clock.real(),
             in_flight: false,
             closing: None,
+            backlog: VecDeque::new(),
+            busy: false,
         };
-        let filler = spares.clone();
-        let journal_events = events.clone();
-        let threads = vec![
-            spawn("dwell-journal", move || journal.run(&jobs, &journal_events)),
-            spawn("dwell-engine", move || runner.run()),
-            spawn("dwell-spares", move || filler.run(&*storage)),
-        ];
-        Self {
+        let store = Self {
             events,
             room: Arc::new(Semaphore::new(QUEUE)),
             shown,
@@ -112,8 +132,9 @@ impl EmbeddedStore {
             kind,
             closed: AtomicBool::new(false),
             closing: OnceCell::new(),
-            threads: Mutex::new(threads),
-        }
+            threads: Mutex::default(),
+        };
+        (store, Parts { runner, journal, work, storage })
     }
 
     /// Sends a command and awaits its answer.
@@ -158,6 +179,14 @@ impl EmbeddedStore {
     fn shown(&self) -> Shown {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// What a store runs on: in threads of their own, or step by step.
+pub(crate) struct Parts {
+    pub(crate) runner: Runner,
+    pub(crate) journal: Journal,
+    pub(crate) work: Receiver<Work>,
+    pub(crate) storage: Arc<dyn Storage>,
 }
 
 /// A lease under way. Dropped after it was answered and before anyone looked, it gives the jobs back.

@@ -135,14 +135,27 @@ impl Spares {
             if kept.stopped {
                 return;
             }
-            let name = kept.next_name();
             drop(kept);
-            if self.fill(storage, &name).is_err() {
-                drop(storage.remove(&name));
+            if !self.make_one(storage) {
                 return;
             }
-            self.lock().ready.push(name);
         }
+    }
+
+    /// Makes one spare, if one is wanted; false if that did not work.
+    pub(crate) fn make_one(&self, storage: &dyn Storage) -> bool {
+        let mut kept = self.lock();
+        if kept.ready.len() >= SPARES {
+            return true;
+        }
+        let name = kept.next_name();
+        drop(kept);
+        if self.fill(storage, &name).is_err() {
+            drop(storage.remove(&name));
+            return false;
+        }
+        self.lock().ready.push(name);
+        true
     }
 
     fn fill(&self, storage: &dyn Storage, name: &str) -> io::Result<()> {

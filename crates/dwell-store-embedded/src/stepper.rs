@@ -1,0 +1,79 @@
+//! The store without threads: the same engine, journal and spares, one step at a time, as a simulator says.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use dwell_core::Timestamp;
+
+use crate::journal::{Journal, Spares, Work};
+use crate::runner::{Event, Runner};
+use crate::storage::Storage;
+use crate::store::Parts;
+
+/// Does one step of a store at a time. Dropped at any moment, it leaves the storage as a killed process would.
+pub struct Stepper {
+    runner: Option<Runner>,
+    journal: Option<Journal>,
+    work: Receiver<Work>,
+    events: Sender<Event>,
+    spares: Spares,
+    storage: Arc<dyn Storage>,
+}
+
+impl Stepper {
+    pub(crate) fn new(parts: Parts, events: Sender<Event>, spares: Spares) -> Self {
+        let Parts { runner, journal, work, storage } = parts;
+        Self { runner: Some(runner), journal: Some(journal), work, events, spares, storage }
+    }
+
+    /// One turn of the engine: calls, timers, waiting consumers; then the next frame, if one can go. False once it has
+    /// ended.
+    pub fn engine_turn(&mut self) -> bool {
+        let Some(runner) = &mut self.runner else { return false };
+        runner.turn(None);
+        if runner.is_closed()
+            && let Some(runner) = self.runner.take()
+        {
+            runner.stop();
+        }
+        self.runner.is_some()
+    }
+
+    /// How long the engine would sleep now if nobody called.
+    pub fn engine_patience(&mut self) -> Option<Duration> {
+        self.runner.as_mut().map(Runner::patience)
+    }
+
+    /// The store's time as of the engine's last turn: rounded down, and up.
+    pub fn now(&self) -> Option<(Timestamp, Timestamp)> {
+        self.runner.as_ref().map(|runner| runner.engine.time())
+    }
+
+    /// One piece of the journal's work, or, if there is none and it is time, its sync. False if there was nothing to do.
+    pub fn journal_turn(&mut self) -> bool {
+        let Some(journal) = &mut self.journal else { return false };
+        let work = self.work.try_recv().ok();
+        if work.is_none() && journal.patience() != Some(Duration::ZERO) {
+            return false;
+        }
+        let (event, goes_on) = journal.perform(work);
+        if let Some(event) = event {
+            drop(self.events.send(event));
+        }
+        if !goes_on {
+            self.journal = None;
+        }
+        true
+    }
+
+    /// Makes one spare segment, if one is wanted.
+    pub fn spares_turn(&mut self) {
+        self.spares.make_one(&*self.storage);
+    }
+
+    /// Bytes that jobs are reckoned to take.
+    pub fn weight(&self) -> usize {
+        self.runner.as_ref().map_or(0, |runner| runner.engine.weight())
+    }
+}
