@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use dwell_core::state::{self, Moment};
 use dwell_core::{
-    Defaults, DoneJob, Existing, Job, JobId, JobRef, JobView, Number, Pause, Phase, RateBucket, Rules, Timestamp,
+    Defaults, DoneJob, Existing, Job, JobId, JobRef, JobView, Now, Number, Pause, Phase, RateBucket, Rules, Timestamp,
     TopicError, TopicName, TopicPolicy, Totals, Version, limits,
 };
 
@@ -31,6 +31,8 @@ pub struct Model {
     sequence: u64,
     numbers: u64,
     dice: Dice,
+    /// See [`Model::set_fraction`].
+    fraction: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -54,18 +56,29 @@ impl Model {
             sequence: 0,
             numbers: 0,
             dice: Dice(0x9e37_79b9_7f4a_7c15),
+            fraction: 0,
         }
+    }
+
+    /// Says whether the times of the calls to come are whole milliseconds (0) or lie within one (1): what they count
+    /// delays from is rounded up.
+    pub fn set_fraction(&mut self, millis: u64) {
+        self.fraction = millis;
+    }
+
+    fn both(&self, now: Timestamp) -> Now {
+        Now { at: now, up: now.plus(self.fraction) }
     }
 
     /// Lets time pass for every job: leases run out, ttls end, dead letters and remembered acks are dropped.
     pub fn pass_time(&mut self, now: Timestamp) {
         let numbers: Vec<Number> = self.jobs.keys().copied().collect();
         for number in numbers {
-            let (version, random) = (self.next_version(), self.dice.roll());
+            let (version, random, both) = (self.next_version(), self.dice.roll(), self.both(now));
             let job = self.jobs.get_mut(&number).expect("listed just now");
             let topic = self.topics.get_mut(&job.topic).expect("every job has a topic");
             let rules = Rules { policy: &topic.policy, defaults: &self.defaults };
-            let passage = state::pass_time(job, &Moment { now: now.into(), version, random, rules });
+            let passage = state::pass_time(job, &Moment { now: both, version, random, rules });
             topic.totals.timed_out += u64::from(passage.timed_out);
             topic.totals.buried += u64::from(passage.buried);
             topic.totals.purged += u64::from(passage.gone);

@@ -57,7 +57,8 @@ impl Model {
         if pause == SetPause::Off && !self.topics.contains_key(name) {
             return Err(TopicError::NotFound);
         }
-        self.create_topic(name)?.pause = pause.resolve(now);
+        let pause = pause.resolve(self.both(now));
+        self.create_topic(name)?.pause = pause;
         Ok(())
     }
 
@@ -87,7 +88,8 @@ impl Model {
             letters
         };
         let row = chosen.into_iter().take(redrive.max as usize).zip(0..);
-        let redriven = row.map(|(number, k)| self.redrive_one(now, number, redrive.due_at(k, now))).sum();
+        let both = self.both(now);
+        let redriven = row.map(|(number, k)| self.redrive_one(now, number, redrive.due_at(k, both))).sum();
         Ok(Redriven { redriven, remaining })
     }
 

@@ -29,10 +29,10 @@ impl Model {
             };
             return Ok(PutOutcome::Kept(kept));
         }
-        new.due_at(now.into(), 0)?;
+        new.due_at(self.both(now), 0)?;
         self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
         let (number, version, random) = (self.next_number(), self.next_version(), self.dice.roll());
-        let job = Job::create(new, number, version, now, random)?;
+        let job = Job::create(new, number, version, self.both(now), random)?;
         if plan == PutPlan::Replace {
             let old = self.ids[&(job.topic.clone(), job.id.clone())];
             self.remove(old);
@@ -111,12 +111,12 @@ impl Model {
 
     /// Applies a command to a live job; a job that ends up buried is counted.
     pub(super) fn apply(&mut self, now: Timestamp, number: Number, command: Command) -> Result<Effect, Refusal> {
-        let (version, random) = (self.next_version(), self.dice.roll());
+        let (version, random, both) = (self.next_version(), self.dice.roll(), self.both(now));
         let job = self.jobs.get_mut(&number).expect("only live jobs get commands");
         let topic = self.topics.get_mut(&job.topic).expect("every job has a topic");
         let rules = Rules { policy: &topic.policy, defaults: &self.defaults };
         let was_buried = matches!(job.phase, Phase::Buried(_));
-        let effect = state::apply(job, command, &Moment { now: now.into(), version, random, rules })?;
+        let effect = state::apply(job, command, &Moment { now: both, version, random, rules })?;
         topic.totals.buried += u64::from(!was_buried && matches!(job.phase, Phase::Buried(_)));
         Ok(effect)
     }
