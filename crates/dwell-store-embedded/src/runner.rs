@@ -183,31 +183,44 @@ impl Runner {
         if self.in_flight {
             return;
         }
-        self.keep_manifest();
+        self.keep_reserves();
         if let Some(frame) = self.engine.take_frame() {
             self.in_flight = true;
             self.send(Work::Write(frame));
         }
+        self.let_segments_go();
     }
 
-    /// Writes a new manifest when reserves run low or a segment has become free.
-    fn keep_manifest(&mut self) {
+    /// Writes a new manifest when reserves run low.
+    fn keep_reserves(&mut self) {
         let state = self.engine.journal();
         let low = state.next_sequence + RESERVED / 2 > self.manifest.sequence_reserved
             || state.next_number + RESERVED / 2 > self.manifest.number_reserved;
-        let freed = state.first_segment > self.manifest.first_segment;
-        if !low && !freed {
-            return;
+        if low {
+            self.send_manifest(None);
         }
+    }
+
+    /// Writes a new manifest, and the topics as they are, when a segment has become free.
+    ///
+    /// The topics must not know of anything that the journal does not: so only when everything that was done is in a
+    /// frame, and after that frame.
+    fn let_segments_go(&mut self) {
+        let state = self.engine.journal();
+        if state.first_segment > self.manifest.first_segment && state.batched == 0 {
+            self.manifest.first_segment = state.first_segment;
+            self.manifest.topics = Some(state.last_sequence);
+            let topics = (topics::name(state.last_sequence), self.engine.topics_file());
+            self.send_manifest(Some(topics));
+        }
+    }
+
+    fn send_manifest(&mut self, topics: Option<(String, Vec<u8>)>) {
+        let state = self.engine.journal();
         self.manifest.sequence_reserved = state.next_sequence + RESERVED;
         self.manifest.number_reserved = state.next_number + RESERVED;
         self.manifest.topic_ids_reserved = state.next_topic;
         self.manifest.mark = self.engine.now().as_millis();
-        let topics = freed.then(|| {
-            self.manifest.first_segment = state.first_segment;
-            self.manifest.topics = Some(state.last_sequence);
-            (topics::name(state.last_sequence), self.engine.topics_file())
-        });
         self.send(Work::Manifest(Box::new(self.manifest.clone()), topics));
     }
 
