@@ -14,8 +14,8 @@ use crate::store::Parts;
 /// Does one step of a store at a time. Dropped at any moment, it leaves the storage as a killed process would.
 pub struct Stepper {
     runner: Option<Runner>,
-    journal: Option<Journal>,
-    work: Receiver<Work>,
+    /// The journal and what it is to do, until it has ended.
+    journal: Option<(Journal, Receiver<Work>)>,
     events: Sender<Event>,
     spares: Spares,
     storage: Arc<dyn Storage>,
@@ -24,7 +24,7 @@ pub struct Stepper {
 impl Stepper {
     pub(crate) fn new(parts: Parts, events: Sender<Event>, spares: Spares) -> Self {
         let Parts { runner, journal, work, storage } = parts;
-        Self { runner: Some(runner), journal: Some(journal), work, events, spares, storage }
+        Self { runner: Some(runner), journal: Some((journal, work)), events, spares, storage }
     }
 
     /// One turn of the engine: calls, timers, waiting consumers; then the next frame, if one can go. False once it has
@@ -50,10 +50,20 @@ impl Stepper {
         self.runner.as_ref().map(|runner| runner.engine.time())
     }
 
+    /// Whether the journal has failed and the engine knows.
+    pub fn has_failed(&self) -> bool {
+        self.runner.as_ref().is_some_and(|runner| runner.engine.has_failed())
+    }
+
+    /// The last sequence that was given; right after opening, the last that was read back.
+    pub fn last_sequence(&self) -> Option<u64> {
+        self.runner.as_ref().map(|runner| runner.engine.journal().last_sequence)
+    }
+
     /// One piece of the journal's work, or, if there is none and it is time, its sync. False if there was nothing to do.
     pub fn journal_turn(&mut self) -> bool {
-        let Some(journal) = &mut self.journal else { return false };
-        let work = self.work.try_recv().ok();
+        let Some((journal, work)) = &mut self.journal else { return false };
+        let work = work.try_recv().ok();
         if work.is_none() && journal.patience() != Some(Duration::ZERO) {
             return false;
         }
