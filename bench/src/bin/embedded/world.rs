@@ -64,11 +64,13 @@ pub(crate) fn open(path: &Path) -> Arc<dyn Store> {
     Arc::new(EmbeddedStore::open(&config).expect("the store opens"))
 }
 
+/// A job with a body of its own, as if it had come over a wire.
 pub(crate) fn job(topic: &TopicName, id: u64, delay: u64, body: &Body) -> NewJob {
+    let body = Body::Bytes(Arc::from(body.as_bytes()));
     let id = JobId::new(&format!("job-{id:012}")).expect("a good id");
     let when = When::In(Delay::from_millis(delay).expect("within ten years"));
     let new = NewJob::new(topic.clone(), id.clone(), when);
-    NewJob { id: NewId::Named(id), body: body.clone(), ..new }
+    NewJob { id: NewId::Named(id), body, ..new }
 }
 
 pub(crate) fn topic(name: &str) -> TopicName {
