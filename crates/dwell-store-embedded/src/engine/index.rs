@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// Puts a job into its topic's indexes and sets its timer.
+    /// Puts a job into its topic's indexes and sets the timers it needs.
     pub(super) fn index(&mut self, index: Index) {
         let slot = self.slots.get_mut(index);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
@@ -78,8 +78,11 @@ impl Engine {
                 topic.minutes.add(slot.job.due_at, 1);
                 self.minutes.add(slot.job.due_at, 1);
                 slot.indexed = Indexed::Delayed;
-                if slot.job.due_at <= self.now.at {
+                let id = slot.topic;
+                if place.0 <= self.now.at {
                     self.promote(index);
+                } else {
+                    self.promote_at(id, place);
                 }
             }
         }

@@ -168,7 +168,11 @@ impl Engine {
                 topic.minutes.add(minute[0].0.0, minute.len() as u64);
                 self.minutes.add(minute[0].0.0, minute.len() as u64);
             }
+            let first = places.first().map(|(place, _)| *place);
             topic.waiting.append(&mut places.into_iter().collect());
+            if let Some(place) = first {
+                self.promote_at(id, place);
+            }
         }
         let topics: Vec<TopicId> = self.topics.keys().copied().collect();
         for topic in topics {

@@ -8,14 +8,17 @@ use timing_wheel::Pop;
 
 use super::index::Indexed;
 use super::slots::Index;
+use super::topic::Place;
 use super::{Engine, totals};
 use crate::format::record::{self, BodyPart, Cause, GoneCause, GoneRecord, TopicId};
 
 /// What the wheel wakes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
-    /// Something about this job is due.
+    /// Time does something to this job beside making it due.
     Job(Index),
+    /// A delayed job of this topic is due.
+    Due(TopicId),
     /// This topic may hand out again.
     Topic(TopicId),
 }
@@ -28,6 +31,7 @@ impl Engine {
             match self.wheel.pop(now, &mut budget) {
                 Pop::Expired(timer) => match timer.value {
                     Timer::Job(index) => self.wake_job(index),
+                    Timer::Due(topic) => self.promote_due(topic, &mut budget),
                     Timer::Topic(topic) => self.wake_topic(topic),
                 },
                 Pop::Nothing => break,
@@ -54,14 +58,49 @@ impl Engine {
 
     fn wake_job(&mut self, index: Index) {
         self.slots.get_mut(index).timer = None;
-        if !self.refresh(index) {
-            return;
+        if self.refresh(index) {
+            self.set_timer(index);
         }
-        let slot = self.slots.get(index);
-        if slot.indexed == Indexed::Delayed && slot.job.due_at <= self.now.at {
-            self.promote(index);
+    }
+
+    /// Promotes a topic's delayed jobs that are due, as far as the budget goes, and sets its timer to the next one.
+    fn promote_due(&mut self, id: TopicId, budget: &mut usize) {
+        let Some(topic) = self.topics.get_mut(&id) else { return };
+        let Some((from, _)) = topic.promotion.take() else { return };
+        let mut places = topic.waiting.range(from..).map(|(place, index)| (*place, *index));
+        let mut due = Vec::new();
+        let mut next = places.next();
+        while let Some(((due_at, _), index)) = next
+            && due_at <= self.now.at
+            && due.len() < *budget
+        {
+            due.push(index);
+            next = places.next();
         }
-        self.set_timer(index);
+        *budget -= due.len();
+        if let Some((place, _)) = next {
+            self.promote_at(id, place);
+        }
+        for index in due {
+            if self.refresh(index) && self.slots.get(index).indexed == Indexed::Delayed {
+                self.promote(index);
+            }
+        }
+    }
+
+    /// Makes sure that a topic looks for due jobs from this place on when the first of them is due, or before.
+    pub(super) fn promote_at(&mut self, id: TopicId, place: Place) {
+        let topic = self.topics.get_mut(&id).expect("every job has a topic");
+        let at = place.0.as_millis();
+        let key = match topic.promotion {
+            Some((earlier, _)) if earlier <= place => return,
+            Some((_, key)) => {
+                self.wheel.reschedule(key, at);
+                key
+            }
+            None => self.wheel.insert(at, Timer::Due(id)),
+        };
+        topic.promotion = Some((place, key));
     }
 
     fn wake_topic(&mut self, id: TopicId) {
@@ -113,14 +152,12 @@ impl Engine {
         self.batch.log(|out| record::encode_gone(out, &gone));
     }
 
-    /// Sets a job's timer to the next thing time will do to it.
+    /// Sets a job's timer to the next thing time will do to it, beside making it due.
     pub(super) fn set_timer(&mut self, index: Index) {
         let slot = self.slots.get_mut(index);
         let policy = &self.topics[&slot.topic].policy;
         let rules = Rules { policy, defaults: &self.settings.defaults };
-        let due = (slot.indexed == Indexed::Delayed).then_some(slot.job.due_at);
-        let passage = state::next_passage_at(&slot.job, &rules);
-        let at = [due, passage].into_iter().flatten().min().map(Timestamp::as_millis);
+        let at = state::next_passage_at(&slot.job, &rules).map(Timestamp::as_millis);
         match (at, slot.timer) {
             (Some(at), Some(timer)) => {
                 self.wheel.reschedule(timer, at);

@@ -27,6 +27,8 @@ pub(super) struct Topic {
     pub(super) bucket: Option<RateBucket>,
     /// Fires when a pause ends or a bucket fills.
     pub(super) timer: Option<Key>,
+    /// Fires when the first delayed job is due, or before: all delayed ones are at this place or after it.
+    pub(super) promotion: Option<(Place, Key)>,
     /// Delayed and ready.
     pub(super) waiting: BTreeMap<Place, Index>,
     pub(super) leased: BTreeMap<Place, Index>,
@@ -48,6 +50,7 @@ impl Topic {
             totals: Totals::default(),
             bucket: None,
             timer: None,
+            promotion: None,
             waiting: BTreeMap::new(),
             leased: BTreeMap::new(),
             buried: BTreeMap::new(),

@@ -130,7 +130,7 @@ impl Engine {
             self.remove(index);
         }
         let topic = self.topics.remove(&id).expect("looked at just now");
-        if let Some(timer) = topic.timer {
+        for timer in topic.timer.into_iter().chain(topic.promotion.map(|(_, timer)| timer)) {
             self.wheel.cancel(timer);
         }
         self.names.remove(&topic.name);

@@ -8,6 +8,7 @@ mod damage;
 mod failing;
 mod faulty;
 mod kill;
+mod promotions;
 mod refusals;
 mod restart;
 mod stuck_disk;
