@@ -355,7 +355,9 @@ impl StoredFile for SimFile {
             // Some of it may have been written, and nobody will ever try again to write the rest.
             let seen = file.seen.clone();
             file.lose(Cut::Pages, &mut disk.chance);
-            if false { file.seen = seen; }
+            if false {
+                file.seen = seen;
+            }
             return Err(error);
         }
         file.sync();

@@ -13,6 +13,7 @@
 //! ```
 
 mod answers;
+mod arena;
 mod batch;
 mod clean;
 mod command;
@@ -21,7 +22,9 @@ mod index;
 mod leases;
 mod looks;
 mod minutes;
+mod pages;
 mod replay;
+mod rest;
 mod slots;
 mod timers;
 mod topic;
@@ -33,20 +36,23 @@ mod whole_topics;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dwell_core::{Defaults, Number, StoreError, Timestamp, TopicName};
+use dwell_core::{Defaults, StoreError, Timestamp, TopicName};
 use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 use timing_wheel::TimingWheel;
 
 pub(crate) use batch::SealedFrame;
 pub(crate) use command::Command;
-pub(crate) use replay::ReplayError;
+pub(crate) use replay::{JobBytes, ReplayError};
+pub(crate) use slots::Lying;
 
 use self::answers::Answers;
 use self::batch::Batch;
 use self::clean::Cleaning;
 use self::done::DoneJobs;
 use self::minutes::Minutes;
+use self::replay::Replaying;
+use self::rest::Moving;
 use self::slots::Slots;
 use self::timers::Timer;
 use self::topic::Topic;
@@ -112,10 +118,7 @@ pub(crate) struct Engine {
     settings: Settings,
     now: Now,
     slots: Slots,
-    /// While replaying: jobs whose body has not been met.
-    orphans: BTreeSet<Number>,
-    /// While replaying: topics that were deleted.
-    dead_topics: BTreeSet<TopicId>,
+    replaying: Replaying,
     /// Topics with ready jobs for couriers.
     pushing: BTreeSet<TopicId>,
     done: DoneJobs,
@@ -131,6 +134,7 @@ pub(crate) struct Engine {
     batch: Batch,
     answers: Answers,
     cleaning: Cleaning,
+    moving: Moving,
     failed: Option<StoreError>,
     closing: bool,
     swept_at: Duration,
@@ -145,8 +149,7 @@ impl Engine {
         Self {
             now: Now { at: epoch, up: epoch, real: Duration::ZERO },
             slots: Slots::default(),
-            orphans: BTreeSet::new(),
-            dead_topics: BTreeSet::new(),
+            replaying: Replaying::default(),
             pushing: BTreeSet::new(),
             done: DoneJobs::default(),
             topics: HashMap::default(),
@@ -160,6 +163,7 @@ impl Engine {
             batch: Batch::new(origin, settings.segment),
             answers: Answers::default(),
             cleaning: Cleaning::new(0),
+            moving: Moving::default(),
             failed: None,
             closing: false,
             swept_at: Duration::ZERO,
@@ -189,6 +193,7 @@ impl Engine {
         let more = self.run_timers(TIMERS_A_TURN);
         self.sweep();
         self.clean_step();
+        self.move_step();
         more
     }
 
@@ -272,6 +277,11 @@ impl Engine {
     /// Bytes of memory that jobs are reckoned to take, remembered ones too.
     pub(crate) fn weight(&self) -> usize {
         self.slots.weight() + self.done.weight()
+    }
+
+    /// Whether jobs take more memory than they may.
+    fn is_full(&self) -> bool {
+        self.weight() > self.settings.memory
     }
 
     fn roll(&mut self) -> u64 {

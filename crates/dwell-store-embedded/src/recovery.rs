@@ -10,18 +10,20 @@
 //! notes how far the run before it came.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::thread;
 
 use dwell_core::{Timestamp, TopicName};
 
 use crate::clock::Clock;
 use crate::dice::Dice;
-use crate::engine::{Engine, Now, Origin, ReplayError, Settings};
+use crate::engine::{Engine, JobBytes, Lying, Now, Origin, ReplayError, Settings};
 use crate::format::bytes::{Damage, Reader};
-use crate::format::frame::{self, Frame, ReadFrame};
+use crate::format::frame::{self, Frame, FrameHeader, ReadFrame};
 use crate::format::manifest::{self, Manifest, ManifestError};
-use crate::format::record::{self, Record};
-use crate::format::segment::{self, SegmentHeader};
+use crate::format::record::{self, Record, Seen};
+use crate::format::segment::{self, SegmentError, SegmentHeader};
 use crate::format::topics::{self, TopicsError};
 use crate::storage::{OpenDirError, Storage};
 use crate::timeline::{ClockBehind, Timeline};
@@ -130,8 +132,15 @@ pub(crate) fn recover(
         number: manifest.number_reserved,
         topic: manifest.topic_ids_reserved,
     };
-    engine.begin(origin, now, manifest.first_segment);
-    Ok(Recovered { engine, manifest, timeline })
+    let ids = engine.ids();
+    let synced = thread::scope(|scope| {
+        let table = scope.spawn(|| ids.into_table());
+        let synced = scope.spawn(|| sync(&**storage, manifest.first_segment..=last_segment));
+        engine.begin(origin, now, manifest.first_segment);
+        engine.name(table.join().expect("whoever makes a table does not panic"));
+        synced.join().expect("whoever syncs does not panic")
+    });
+    synced.map(|()| Recovered { engine, manifest, timeline })
 }
 
 /// The next run's number: one more than the last in its upper half, and chance in its lower. A body that happens to
@@ -173,8 +182,6 @@ struct Reading<'a> {
     epoch: u64,
     /// The latest time any frame names.
     mark: u64,
-    /// What the last segment was read into.
-    buffer: Vec<u8>,
     /// Topics are known as of this sequence; records up to it say nothing new about them.
     topics_known: u64,
 }
@@ -182,15 +189,14 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(storage: &'a dyn Storage, settings: Settings) -> Self {
         let engine = Engine::new(settings);
-        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, buffer: Vec::new(), topics_known: 0 }
+        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0 }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
     fn topics_file(&mut self, manifest: &Manifest) -> Result<(), OpenError> {
         let Some(stamp) = manifest.topics else { return Ok(()) };
         for topic in topics::load(self.storage, stamp)? {
-            let replayed = self.engine.replay(Record::Topic(topic), manifest.first_segment, false);
-            replayed.map_err(|error| self.damaged(&topics::name(stamp), 0, &error.to_string()))?;
+            self.engine.replay(Record::Topic(topic), manifest.first_segment, false);
         }
         self.topics_known = stamp;
         Ok(())
@@ -202,19 +208,27 @@ impl<'a> Reading<'a> {
         let mut ids: Vec<u64> = names.iter().filter_map(|name| segment::parse_name(name)).collect();
         ids.retain(|id| *id >= manifest.first_segment);
         ids.sort_unstable();
+        if let Some((_, gap)) = ids.iter().zip(manifest.first_segment..).find(|(id, expected)| *id != expected) {
+            return Err(OpenError::Missing { file: self.storage.describe(&segment::name(gap)) });
+        }
         let mut last = manifest.first_segment.saturating_sub(1);
-        for (id, expected) in ids.iter().zip(manifest.first_segment..) {
-            if *id != expected {
-                return Err(OpenError::Missing { file: self.storage.describe(&segment::name(expected)) });
-            }
-            let ends_here = ids.last() == Some(id);
+        let mut next = ids.first().map(|id| SegmentFile::read(self.storage, *id));
+        for (id, left) in ids.iter().zip((0..ids.len()).rev()) {
+            let Some(file) = next.take() else { break };
+            let (file, storage) = (file?, self.storage);
+            // The next one is read and checked meanwhile; both are always done before it goes on.
+            let replayed = thread::scope(|scope| {
+                let ahead = (left > 0).then(|| scope.spawn(|| SegmentFile::read(storage, id + 1)));
+                let replayed = self.segment(file, left);
+                next = ahead.map(|ahead| ahead.join().expect("whoever reads does not panic"));
+                replayed
+            });
             // One that was never begun has nothing in it: the next run makes it again.
-            last = if self.segment(*id, ends_here)? { *id } else { id - 1 };
+            last = if replayed? { *id } else { id - 1 };
         }
         if ids.is_empty() && (manifest.first_segment > 1 || manifest.topics.is_some()) {
             return Err(OpenError::Missing { file: self.storage.describe(&segment::name(manifest.first_segment)) });
         }
-        self.sync(&ids)?;
         if manifest.clean.is_some_and(|clean| clean.last_sequence > self.last_sequence) {
             let last = ids.last().copied().unwrap_or(manifest.first_segment);
             return Err(self.damaged(&segment::name(last), 0, "the last clean stop wrote more than is there"));
@@ -227,52 +241,35 @@ impl<'a> Reading<'a> {
         fits.map_err(|error| self.damaged(&segment::name(last_segment), 0, &error.to_string()))
     }
 
-    /// What was read may not have reached the disk: a kill leaves that to the system. From now on it is built upon, so
-    /// it must.
-    fn sync(&self, ids: &[u64]) -> Result<(), OpenError> {
-        ids.iter().map(|id| segment::name(*id)).try_for_each(|name| {
-            let synced = self.storage.open(&name).and_then(|file| file.sync_data());
-            synced.map_err(|error| io_error(self.storage, &name, error))
-        })
+    /// Replays a segment, of which so many are left after it; whether it was ever begun.
+    fn segment(&mut self, mut file: SegmentFile, left: usize) -> Result<bool, OpenError> {
+        let place = self.engine.begin_segment();
+        let end = self.frames(&file, place, left == 0)?;
+        file.bytes.truncate(end.unwrap_or(0));
+        self.engine.end_segment(place, file.bytes, left);
+        Ok(end.is_some())
     }
 
-    /// Reads a segment; whether it was ever begun.
-    fn segment(&mut self, id: u64, last: bool) -> Result<bool, OpenError> {
-        let name = segment::name(id);
-        let bytes = self.read(&name)?;
-        let begun = self.frames(&name, &bytes, id, last)?;
-        self.buffer = bytes;
-        Ok(begun)
-    }
-
-    fn frames(&mut self, name: &str, bytes: &[u8], id: u64, last: bool) -> Result<bool, OpenError> {
-        let epoch = match SegmentHeader::decode(bytes) {
-            Ok(header) if header.segment == id => header.epoch,
+    /// Replays the frames of a segment; where they end, if it was ever begun.
+    fn frames(&mut self, file: &SegmentFile, place: u32, last: bool) -> Result<Option<usize>, OpenError> {
+        let SegmentFile { id, name, bytes, header, frames, end, why } = file;
+        let epoch = match header {
+            Ok(header) if header.segment == *id => header.epoch,
             // A start that was cut short leaves a last segment without a header, and nothing in it.
-            _ if last && frame::find_later(bytes, 0, id).next().is_none() => return Ok(false),
+            _ if last && frame::find_later(bytes, 0, *id).next().is_none() => return Ok(None),
             Ok(_) => return Err(self.damaged(name, 0, "the header is another segment's")),
             Err(error) => return Err(self.damaged(name, 0, &error.to_string())),
         };
-        let mut offset = frame::PAGE;
-        loop {
-            let why = match frame::read_frame(bytes, offset, id) {
-                ReadFrame::Frame(frame) if frame.header.epoch == epoch => {
-                    self.frame(name, &frame)?;
-                    offset = frame.next_offset;
-                    continue;
-                }
-                ReadFrame::Frame(_) | ReadFrame::Nothing => "a frame is missing".to_owned(),
-                ReadFrame::Damaged { why, .. } => why.to_string(),
-            };
-            // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
-            let lost =
-                |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > self.last_sequence;
-            let damaged = frame::find_later(bytes, offset, id).any(lost);
-            return if damaged { Err(self.damaged(name, offset, &why)) } else { Ok(true) };
+        for frame in frames {
+            self.frame(name, &frame.of_bytes(bytes), place)?;
         }
+        // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
+        let lost = |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > self.last_sequence;
+        let damaged = frame::find_later(bytes, *end, *id).any(lost);
+        if damaged { Err(self.damaged(name, *end, why)) } else { Ok(Some(*end)) }
     }
 
-    fn frame(&mut self, name: &str, frame: &Frame<'_>) -> Result<(), OpenError> {
+    fn frame(&mut self, name: &str, frame: &Frame<'_>, place: u32) -> Result<(), OpenError> {
         let header = &frame.header;
         let follows = self.last_sequence + 1;
         let new_run = header.epoch > self.epoch;
@@ -292,10 +289,10 @@ impl<'a> Reading<'a> {
         }
         self.epoch = header.epoch;
         self.mark = self.mark.max(header.now);
-        self.records(frame).map_err(|why| self.damaged(name, frame.offset, &why))
+        self.records(frame, place).map_err(|why| self.damaged(name, frame.offset, &why))
     }
 
-    fn records(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+    fn records(&mut self, frame: &Frame<'_>, place: u32) -> Result<(), String> {
         let mut reader = Reader::new(frame.payload);
         let gone = TopicName::new("$gone").expect("a good name");
         for k in 0..u64::from(frame.header.record_count) {
@@ -303,33 +300,117 @@ impl<'a> Reading<'a> {
             let known = sequence <= self.topics_known;
             let engine = &self.engine;
             let name = |id| engine.topic_name(id).or_else(|| known.then(|| gone.clone()));
-            let record = record::decode(&mut reader, &name).map_err(|damage: Damage| damage.to_string())?;
-            let replayed = self.engine.replay(record, frame.header.segment, known);
-            replayed.map_err(|error: ReplayError| error.to_string())?;
+            let begin = reader.position();
+            let seen = record::see(&mut reader, &name).map_err(|damage: Damage| damage.to_string())?;
+            let segment = frame.header.segment;
+            match seen {
+                Seen::Other(record) => self.engine.replay(*record, segment, known),
+                Seen::Job(glance) => {
+                    let bytes = &frame.payload[begin..reader.position()];
+                    let at = frame.offset + frame::HEADER + begin;
+                    let record = JobBytes { bytes, lying: Lying { chunk: place, at, length: bytes.len() } };
+                    let replayed = self.engine.replay_job(&glance, record, segment, known);
+                    replayed.map_err(|error: ReplayError| error.to_string())?;
+                }
+            }
             self.last_sequence = sequence;
         }
         if reader.is_empty() { Ok(()) } else { Err("there is more in it than it says".to_owned()) }
-    }
-
-    /// Reads a whole file into the buffer, which is used again and again.
-    fn read(&mut self, name: &str) -> Result<Vec<u8>, OpenError> {
-        let failed = |error| io_error(self.storage, name, error);
-        let file = self.storage.open(name).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => OpenError::Missing { file: self.storage.describe(name) },
-            _ => failed(error),
-        })?;
-        let length = usize::try_from(file.len().map_err(failed)?).unwrap_or(usize::MAX);
-        let mut bytes = std::mem::take(&mut self.buffer);
-        bytes.resize(length, 0);
-        let read = file.read_at(0, &mut bytes).map_err(failed)?;
-        bytes.truncate(read);
-        Ok(bytes)
     }
 
     fn damaged(&self, name: &str, offset: usize, why: &str) -> OpenError {
         let file = self.storage.describe(name);
         OpenError::Damaged { file, offset, why: why.to_owned(), after: self.last_sequence }
     }
+}
+
+/// A segment as it was read: everything that can be said of it alone.
+struct SegmentFile {
+    id: u64,
+    name: String,
+    bytes: Vec<u8>,
+    header: Result<SegmentHeader, SegmentError>,
+    /// Its frames, from the first one on, as far as they are whole and of its run.
+    frames: Vec<FramePlace>,
+    /// Where they end.
+    end: usize,
+    /// Why they do.
+    why: String,
+}
+
+impl SegmentFile {
+    fn read(storage: &dyn Storage, id: u64) -> Result<Self, OpenError> {
+        let name = segment::name(id);
+        let bytes = read(storage, &name)?;
+        let header = SegmentHeader::decode(&bytes);
+        let mut file = Self {
+            id,
+            name,
+            bytes,
+            header,
+            frames: Vec::new(),
+            end: frame::PAGE,
+            why: "a frame is missing".to_owned(),
+        };
+        let Ok(SegmentHeader { epoch, .. }) = file.header else { return Ok(file) };
+        loop {
+            match frame::read_frame(&file.bytes, file.end, id) {
+                ReadFrame::Frame(frame) if frame.header.epoch == epoch => {
+                    file.end = frame.next_offset;
+                    let place = FramePlace::of(&frame);
+                    file.frames.push(place);
+                }
+                ReadFrame::Frame(_) | ReadFrame::Nothing => return Ok(file),
+                ReadFrame::Damaged { why, .. } => {
+                    file.why = why.to_string();
+                    return Ok(file);
+                }
+            }
+        }
+    }
+}
+
+/// A frame whose checksum matches, without its bytes.
+struct FramePlace {
+    header: FrameHeader,
+    offset: usize,
+    payload: usize,
+    next_offset: usize,
+}
+
+impl FramePlace {
+    fn of(frame: &Frame<'_>) -> Self {
+        let Frame { header, payload, offset, next_offset } = *frame;
+        Self { header, offset, payload: payload.len(), next_offset }
+    }
+
+    fn of_bytes<'a>(&self, bytes: &'a [u8]) -> Frame<'a> {
+        let payload = &bytes[self.offset + frame::HEADER..][..self.payload];
+        Frame { header: self.header, payload, offset: self.offset, next_offset: self.next_offset }
+    }
+}
+
+/// Reads a whole file.
+fn read(storage: &dyn Storage, name: &str) -> Result<Vec<u8>, OpenError> {
+    let failed = |error| io_error(storage, name, error);
+    let file = storage.open(name).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => OpenError::Missing { file: storage.describe(name) },
+        _ => failed(error),
+    })?;
+    let length = usize::try_from(file.len().map_err(failed)?).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; length];
+    let read = file.read_at(0, &mut bytes).map_err(failed)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// What was read may not have reached the disk: a kill leaves that to the system. From now on it is built upon, so it
+/// must.
+fn sync(storage: &dyn Storage, segments: RangeInclusive<u64>) -> Result<(), OpenError> {
+    segments.map(segment::name).try_for_each(|name| {
+        let synced = storage.open(&name).and_then(|file| file.sync_data());
+        synced.map_err(|error| io_error(storage, &name, error))
+    })
 }
 
 pub(crate) fn io_error(storage: &dyn Storage, name: &str, error: io::Error) -> OpenError {

@@ -82,8 +82,8 @@ impl Batch {
         Version::new(self.next_sequence).expect("sequences are reserved below 2^53")
     }
 
-    /// Appends one record.
-    pub(super) fn log(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends one record; its bytes.
+    pub(super) fn log(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let before = self.making.buffer.len();
         encode(&mut self.making.buffer);
         self.bytes += self.making.buffer.len() - before;
@@ -93,7 +93,9 @@ impl Batch {
         if self.making.buffer.len() >= FULL {
             let next = Making::from(self.next_sequence);
             self.full.push_back(std::mem::replace(&mut self.making, next));
+            return self.full.back().map_or(&[], |full| &full.buffer[before..]);
         }
+        &self.making.buffer[before..]
     }
 
     pub(super) fn next_sequence(&self) -> u64 {

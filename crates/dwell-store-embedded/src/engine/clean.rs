@@ -6,7 +6,7 @@
 
 use super::Engine;
 use super::slots::Index;
-use crate::format::record::{self, BodyPart, Cause};
+use crate::format::record;
 use crate::format::topics;
 
 /// Bytes that wait to be written, at which cleaning waits too.
@@ -55,9 +55,10 @@ impl Engine {
         }
     }
 
-    /// Whether there is cleaning to do at once.
+    /// Whether there is cleaning or moving to do at once.
     pub(crate) fn is_cleaning(&self) -> bool {
-        self.failed.is_none() && matches!(self.cleaning.step, Step::Slots(_)) && self.batch.len() < ENOUGH
+        let cleans = matches!(self.cleaning.step, Step::Slots(_)) && self.batch.len() < ENOUGH;
+        self.failed.is_none() && (cleans || self.is_moving())
     }
 
     /// More than twice as much journal as there are live jobs, and a little: then most of it is history.
@@ -65,12 +66,13 @@ impl Engine {
         /// Segments that are kept however little is live.
         const KEPT: u64 = 4;
         let segments = self.batch.segment() - self.cleaning.first;
-        segments > KEPT + 2 * (self.weight() as u64 / self.settings.segment)
+        let live = self.slots.live() + self.done.weight();
+        segments > KEPT + 2 * (live as u64 / self.settings.segment)
     }
 
     fn clean_slots(&mut self, from: Index) {
         let oldest = self.cleaning.first;
-        let mut end = self.slots.places().min(from.saturating_add(SLOTS_A_TURN));
+        let mut end = self.slots.end().min(from.saturating_add(SLOTS_A_TURN));
         for index in from..end {
             if self.batch.len() >= ENOUGH {
                 end = index;
@@ -80,7 +82,7 @@ impl Engine {
                 self.log_again(index);
             }
         }
-        if end < self.slots.places() {
+        if end < self.slots.end() {
             self.cleaning.step = Step::Slots(end);
             return;
         }
@@ -89,11 +91,8 @@ impl Engine {
     }
 
     fn log_again(&mut self, index: Index) {
-        let segment = self.batch.segment();
-        let slot = self.slots.get_mut(index);
-        slot.home = segment;
-        let (topic, job) = (slot.topic, &slot.job);
-        self.batch.log(|out| record::encode_job(out, topic, Cause::Relog, job, BodyPart::Here));
+        self.slots.get_mut(index).home = self.batch.segment();
+        self.batch.log(|out| self.slots.encode_again(index, out));
     }
 
     fn clean_done(&mut self, oldest: u64) {

@@ -30,10 +30,10 @@ impl DoneJobs {
         let of_topic = self.by_topic.entry(topic).or_default();
         let id = done.id.clone();
         of_topic.oldest_first.push_back((id.clone(), done.number));
-        self.weight += weight(&done.id);
+        self.weight += weight(done.id.as_str());
         if of_topic.by_id.insert(done.id.clone(), Remembered { done, home }).is_some() {
             // Same id, same weight.
-            self.weight -= weight(&id);
+            self.weight -= weight(id.as_str());
         }
     }
 
@@ -48,7 +48,7 @@ impl DoneJobs {
         is_kept(remembered, policy, now).then_some(remembered)
     }
 
-    pub(super) fn remove(&mut self, topic: TopicId, id: &JobId) {
+    pub(super) fn remove(&mut self, topic: TopicId, id: &str) {
         if let Some(of_topic) = self.by_topic.get_mut(&topic)
             && of_topic.by_id.remove(id).is_some()
         {
@@ -58,7 +58,7 @@ impl DoneJobs {
 
     pub(super) fn remove_topic(&mut self, topic: TopicId) {
         let forgotten = self.by_topic.remove(&topic).into_iter().flat_map(|of_topic| of_topic.by_id);
-        self.weight -= forgotten.map(|(id, _)| weight(&id)).sum::<usize>();
+        self.weight -= forgotten.map(|(id, _)| weight(id.as_str())).sum::<usize>();
     }
 
     /// Those whose record is in this segment.
@@ -76,7 +76,7 @@ impl DoneJobs {
                 Some(remembered) if is_kept(&remembered.done, policy, now) => return,
                 Some(_) => {
                     of_topic.by_id.remove(id);
-                    self.weight -= weight(id);
+                    self.weight -= weight(id.as_str());
                 }
                 None => {}
             }
@@ -87,8 +87,8 @@ impl DoneJobs {
 }
 
 /// Bytes one of them is reckoned to take.
-fn weight(id: &JobId) -> usize {
-    size_of::<Remembered>() + 2 * id.as_str().len() + 128
+fn weight(id: &str) -> usize {
+    size_of::<Remembered>() + 2 * id.len() + 128
 }
 
 fn is_kept(done: &DoneJob, policy: &TopicPolicy, now: Timestamp) -> bool {
@@ -96,13 +96,15 @@ fn is_kept(done: &DoneJob, policy: &TopicPolicy, now: Timestamp) -> bool {
 }
 
 impl Engine {
-    /// Remembers a job that was acked, if its topic says so.
+    /// Remembers a job that was acked.
     pub(super) fn remember_done(&mut self, topic: TopicId, done: DoneJob) {
-        let keeps = self.topics[&topic].policy.keep_done.is_some_and(|keep| keep.as_millis() > 0);
-        if keeps {
-            self.batch.log(|out| record::encode_done(out, topic, &done));
-            self.done.insert(topic, done, self.batch.segment());
-        }
+        self.batch.log(|out| record::encode_done(out, topic, &done));
+        self.done.insert(topic, done, self.batch.segment());
+    }
+
+    /// Whether a topic's acked jobs are remembered.
+    pub(super) fn keeps_done(&self, topic: TopicId) -> bool {
+        self.topics[&topic].policy.keep_done.is_some_and(|keep| keep.as_millis() > 0)
     }
 
     /// Forgets those whose time is over.

@@ -1,10 +1,10 @@
 //! Keeping a topic's indexes true: a job is taken out before it changes and put back after.
 
-use dwell_core::{Line, Phase};
+use dwell_core::Line;
 
 use super::Engine;
 use super::slots::{Index, Slot};
-use crate::format::record::TopicId;
+use crate::format::record::{PhaseKind, TopicId};
 
 /// Which of its topic's indexes a job is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +27,23 @@ impl Engine {
         let slot = self.slots.get_mut(index);
         let indexed = std::mem::replace(&mut slot.indexed, Indexed::None);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let place = (slot.job.due_at, slot.job.number);
+        let place = slot.brief.place();
         match indexed {
             Indexed::None => {}
             Indexed::Leased => drop(topic.leased.remove(&place)),
             Indexed::Buried => drop(topic.buried.remove(&place)),
             Indexed::Delayed => {
                 topic.waiting.remove(&place);
-                topic.minutes.remove(slot.job.due_at);
-                self.minutes.remove(slot.job.due_at);
+                topic.minutes.remove(place.0);
+                self.minutes.remove(place.0);
             }
             Indexed::Ready(line) => {
                 topic.waiting.remove(&place);
-                topic.minutes.remove(slot.job.due_at);
-                self.minutes.remove(slot.job.due_at);
+                topic.minutes.remove(place.0);
+                self.minutes.remove(place.0);
                 topic.ready_count -= 1;
                 let queue = topic.ready.get_mut(&line).expect("a ready job is on its line");
-                queue.remove(&slot.job.order());
+                queue.remove(&slot.brief.rank());
                 if queue.is_empty() {
                     topic.ready.remove(&line);
                 }
@@ -63,20 +63,20 @@ impl Engine {
     pub(super) fn index(&mut self, index: Index) {
         let slot = self.slots.get_mut(index);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let place = (slot.job.due_at, slot.job.number);
-        match &slot.job.phase {
-            Phase::Leased(_) => {
+        let place = slot.brief.place();
+        match slot.brief.phase {
+            PhaseKind::Leased => {
                 topic.leased.insert(place, index);
                 slot.indexed = Indexed::Leased;
             }
-            Phase::Buried(_) => {
+            PhaseKind::Buried => {
                 topic.buried.insert(place, index);
                 slot.indexed = Indexed::Buried;
             }
-            Phase::Waiting => {
+            PhaseKind::Waiting => {
                 topic.waiting.insert(place, index);
-                topic.minutes.add(slot.job.due_at, 1);
-                self.minutes.add(slot.job.due_at, 1);
+                topic.minutes.add(place.0, 1);
+                self.minutes.add(place.0, 1);
                 slot.indexed = Indexed::Delayed;
                 let id = slot.topic;
                 if place.0 <= self.now.at {
@@ -87,6 +87,10 @@ impl Engine {
             }
         }
         self.set_timer(index);
+        // What is ready will be used soon, and what is leased is in use.
+        if matches!(self.slots.get(index).indexed, Indexed::Delayed | Indexed::Buried) {
+            self.slots.pack(index);
+        }
     }
 
     /// A delayed job is due.
@@ -94,8 +98,8 @@ impl Engine {
         let slot = self.slots.get_mut(index);
         debug_assert_eq!(slot.indexed, Indexed::Delayed);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let line = slot.job.line();
-        topic.ready.entry(line).or_default().insert(slot.job.order(), index);
+        let line = slot.brief.line;
+        topic.ready.entry(line).or_default().insert(slot.brief.rank(), index);
         topic.ready_count += 1;
         slot.indexed = Indexed::Ready(line);
         let id = slot.topic;

@@ -13,7 +13,7 @@ use super::answers::Reply;
 use super::slots::Index;
 use super::topic::Rank;
 use super::waiters::Waiter;
-use crate::format::record::{Cause, GoneCause, TopicId};
+use crate::format::record::{Cause, GoneCause, PhaseKind, TopicId};
 
 /// Jobs already given in this call, by queue.
 type Given = BTreeMap<(TopicId, Line), u32>;
@@ -83,12 +83,12 @@ impl Engine {
             if !self.can_go(index, &request.from) {
                 continue;
             }
-            let slot = self.slots.get(index);
-            bytes += slot.job.body.len();
+            bytes += self.open(index).body.len();
             if bytes > limits::MAX_ANSWER_BYTES && !leased.is_empty() {
                 break;
             }
-            *given.entry((slot.topic, slot.job.line())).or_default() += 1;
+            let slot = self.slots.get(index);
+            *given.entry((slot.topic, slot.brief.line)).or_default() += 1;
             leased.push(self.hand_out(index, request));
             if matches!(request.from, LeaseFrom::Number(_)) {
                 break;
@@ -147,8 +147,8 @@ impl Engine {
     fn is_leasable_by_number(&self, index: Index) -> bool {
         let slot = self.slots.get(index);
         let rules = Rules { policy: &self.topics[&slot.topic].policy, defaults: &self.settings.defaults };
-        let past_ttl = rules.expires_at(&slot.job).is_some_and(|at| at <= self.now.at);
-        !matches!(slot.job.phase, Phase::Leased(_)) && !past_ttl
+        let past_ttl = rules.expires_at(&self.job(index)).is_some_and(|at| at <= self.now.at);
+        slot.brief.phase != PhaseKind::Leased && !past_ttl
     }
 
     fn hand_out(&mut self, index: Index, request: &LeaseRequest) -> LeasedJob {

@@ -54,7 +54,7 @@ impl Engine {
     }
 
     fn lease_end(&self, index: Index) -> (Option<Timestamp>, Number) {
-        let job = &self.slots.get(index).job;
+        let job = self.job(index);
         let end = if let Phase::Leased(lease) = &job.phase { Some(lease.expires_at) } else { None };
         (end, job.number)
     }
@@ -81,13 +81,14 @@ impl Engine {
         let mut page = Page::default();
         let mut bytes = 0;
         for &index in indexes {
-            bytes += self.slots.get(index).job.body.len();
+            let view = self.view(index);
+            bytes += view.job.body.len();
             let full = page.jobs.len() >= query.limit as usize || (bytes > query.max_bytes && !page.jobs.is_empty());
             if full {
                 page.next = page.jobs.last().map(|view| Cursor::at(&view.job, self.now.at));
                 break;
             }
-            page.jobs.push(self.view(index));
+            page.jobs.push(view);
         }
         page
     }

@@ -14,6 +14,17 @@ impl Minutes {
         *self.0.entry(minute(due_at)).or_default() += jobs;
     }
 
+    /// The same for many jobs, in the order they are due.
+    pub(super) fn add_sorted<'a, T: 'a>(&mut self, jobs: &'a [T], due_at: impl Fn(&T) -> Timestamp) {
+        let same = jobs.chunk_by(|a, b| minute(due_at(a)) == minute(due_at(b)));
+        let counted = same.map(|jobs| (minute(due_at(&jobs[0])), jobs.len() as u64));
+        if self.0.is_empty() {
+            self.0 = counted.collect();
+        } else {
+            counted.for_each(|(minute, jobs)| *self.0.entry(minute).or_default() += jobs);
+        }
+    }
+
     pub(super) fn remove(&mut self, due_at: Timestamp) {
         let minute = minute(due_at);
         if let Some(count) = self.0.get_mut(&minute) {

@@ -1,15 +1,17 @@
 //! Doing again what the journal says was done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use dwell_core::{Phase, Timestamp, limits};
+use dwell_core::{Job, Number, Phase, Timestamp, limits};
+use foldhash::fast::RandomState as FastHash;
+use hashbrown::HashMap;
 
 use super::index::Indexed;
 use super::minutes::minute;
-use super::slots::{self, Index, Slot};
+use super::slots::{IdTable, Ids, Index, Lying, Slot};
 use super::topic::{Place, Topic};
 use super::{Engine, totals};
-use crate::format::record::{BodyPart, Cause, GoneRecord, JobRecord, Record, TopicId, TopicRecord};
+use crate::format::record::{self, BodyPart, Cause, Glance, GoneRecord, PhaseKind, Record, TopicId, TopicRecord};
 
 /// A record that does not fit what came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,20 +24,55 @@ pub(crate) enum ReplayError {
     NoTopic,
 }
 
+/// What is kept beside the jobs while the journal is replayed.
+#[derive(Default)]
+pub(super) struct Replaying {
+    /// Jobs whose body has not been met.
+    orphans: BTreeSet<Number>,
+    /// Topics that were deleted.
+    dead_topics: BTreeSet<TopicId>,
+    /// The last record of jobs of which an earlier one has the body.
+    headers: HashMap<Index, Box<[u8]>, FastHash>,
+    /// How many segments have been replayed.
+    segments: usize,
+}
+
+/// The record of a job: its bytes, and where they will lie.
+#[derive(Clone, Copy)]
+pub(crate) struct JobBytes<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) lying: Lying,
+}
+
 impl Engine {
     /// The name of a topic that has been replayed.
     pub(crate) fn topic_name(&self, id: TopicId) -> Option<dwell_core::TopicName> {
         self.topics.get(&id).map(|topic| topic.name.clone())
     }
 
-    /// Does one record again. Indexes and timers come later, with [`Engine::begin`]. With `topics_known` the topics are
-    /// already as they were after it: it says nothing about them, and a job of a topic that is not there is no more.
-    pub(crate) fn replay(&mut self, record: Record, segment: u64, topics_known: bool) -> Result<(), ReplayError> {
+    /// A segment is about to be replayed. Its place, for [`Engine::end_segment`].
+    pub(crate) fn begin_segment(&mut self) -> u32 {
+        self.slots.expect_segment()
+    }
+
+    /// A segment has been replayed. These are its bytes: jobs lie in them from now on. After the first one so many are
+    /// left.
+    pub(crate) fn end_segment(&mut self, place: u32, bytes: Vec<u8>, left: usize) {
+        self.slots.bring_segment(place, bytes);
+        self.move_all();
+        self.replaying.segments += 1;
+        if self.replaying.segments == 1 {
+            self.slots.make_room(self.slots.len() * left);
+        }
+    }
+
+    /// Does one record again that is not a job's. With `topics_known` the topics are already as they were after it: it
+    /// says nothing about them.
+    pub(crate) fn replay(&mut self, record: Record, segment: u64, topics_known: bool) {
         match record {
-            Record::Job(job) if topics_known && !self.topics.contains_key(&job.topic) => {}
+            Record::Job(_) => unreachable!("jobs are only looked at"),
             Record::Done(record) if topics_known && !self.topics.contains_key(&record.topic) => {}
             Record::Topic(_) if topics_known => {}
-            Record::Job(job) => return self.replay_job(job, segment, topics_known),
             Record::Gone(gone) => self.replay_gone(&gone, topics_known),
             Record::Done(record) => self.done.insert(record.topic, record.done, segment),
             Record::Topic(topic) => self.replay_topic(topic),
@@ -45,55 +82,71 @@ impl Engine {
                 }
             }
         }
-        Ok(())
     }
 
-    fn replay_job(&mut self, record: JobRecord, segment: u64, counted: bool) -> Result<(), ReplayError> {
-        let JobRecord { topic, cause, mut job, body } = record;
-        let of_topic = self.topics.get_mut(&topic).ok_or(ReplayError::NoTopic)?;
-        let is_buried = matches!(job.phase, Phase::Buried(_));
-        self.next_number = self.next_number.max(job.number.get() + 1);
+    /// Does the record of a job again. Indexes and timers come later, with [`Engine::begin`]. With `topics_known` it is
+    /// already counted, and a job of a topic that is not there is no more.
+    pub(crate) fn replay_job(
+        &mut self,
+        seen: &Glance<'_>,
+        record: JobBytes<'_>,
+        segment: u64,
+        topics_known: bool,
+    ) -> Result<(), ReplayError> {
+        let Glance { topic, cause, id, body, brief } = *seen;
+        let Some(of_topic) = self.topics.get_mut(&topic) else {
+            return if topics_known { Ok(()) } else { Err(ReplayError::NoTopic) };
+        };
+        let is_buried = brief.phase == PhaseKind::Buried;
+        self.next_number = self.next_number.max(brief.number.get() + 1);
         // A job that was just put cannot be there already.
-        let known = if cause == Cause::Put { None } else { self.slots.by_number(job.number) };
+        let known = if cause == Cause::Put { None } else { self.slots.by_number(brief.number) };
         let Some(index) = known else {
             if body == BodyPart::Kept {
                 // Its body was in a segment that is gone: it has been logged again since, or it has ended.
-                self.orphans.insert(job.number);
+                self.replaying.orphans.insert(brief.number);
                 return Ok(());
             }
-            self.orphans.remove(&job.number);
-            if !counted {
+            self.replaying.orphans.remove(&brief.number);
+            if !topics_known {
                 totals::count(&mut of_topic.totals, cause, false, is_buried);
             }
-            self.done.remove(topic, &job.id);
-            let weight = slots::weight(&job);
-            self.slots.insert(Slot { job, topic, indexed: Indexed::None, timer: None, home: segment, weight });
+            self.done.remove(topic, id);
+            self.slots.load(topic, brief, id, record.lying, segment);
             return Ok(());
         };
         let slot = self.slots.get_mut(index);
-        let was_buried = matches!(slot.job.phase, Phase::Buried(_));
-        if !counted {
+        let was_buried = slot.brief.phase == PhaseKind::Buried;
+        if !topics_known {
             totals::count(&mut of_topic.totals, cause, was_buried, is_buried);
         }
+        slot.brief = brief;
         match body {
-            BodyPart::Here => slot.home = segment,
-            BodyPart::Kept => job.body = std::mem::take(&mut slot.job.body),
+            BodyPart::Here => {
+                slot.home = segment;
+                self.replaying.headers.remove(&index);
+                self.slots.load_again(index, record.lying);
+            }
+            BodyPart::Kept => drop(self.replaying.headers.insert(index, record.bytes.into())),
         }
-        slot.job = job;
-        self.slots.weigh(index);
         Ok(())
     }
 
     fn replay_gone(&mut self, gone: &GoneRecord, counted: bool) {
         // A job whose records have been cleaned away may still have its end on record.
-        self.orphans.remove(&gone.number);
+        self.replaying.orphans.remove(&gone.number);
         let Some(index) = self.slots.by_number(gone.number) else { return };
-        let slot = self.slots.remove(index);
-        if let Some(topic) = self.topics.get_mut(&slot.topic)
+        let topic = self.unload(index);
+        if let Some(topic) = self.topics.get_mut(&topic)
             && !counted
         {
             totals::count_gone(&mut topic.totals, gone.cause);
         }
+    }
+
+    fn unload(&mut self, index: Index) -> TopicId {
+        self.replaying.headers.remove(&index);
+        self.slots.unload(index)
     }
 
     fn replay_topic(&mut self, record: TopicRecord) {
@@ -114,74 +167,172 @@ impl Engine {
         }
         self.done.remove_topic(id);
         // Its jobs go all at once at the end, with those of other such topics.
-        self.dead_topics.insert(id);
+        self.replaying.dead_topics.insert(id);
     }
 
     fn forget_jobs_of_dead_topics(&mut self) {
-        if self.dead_topics.is_empty() {
+        let dead = std::mem::take(&mut self.replaying.dead_topics);
+        if dead.is_empty() {
             return;
         }
-        for index in 0..self.slots.places() {
-            if self.slots.peek(index).is_some_and(|slot| self.dead_topics.contains(&slot.topic)) {
-                self.slots.remove(index);
+        for index in 0..self.slots.end() {
+            if self.slots.peek(index).is_some_and(|slot| dead.contains(&slot.topic)) {
+                self.unload(index);
             }
         }
-        self.dead_topics.clear();
     }
 
     /// Whether everything fits together once all of it has been read.
     pub(crate) fn check_replayed(&self) -> Result<(), ReplayError> {
-        if self.orphans.is_empty() { Ok(()) } else { Err(ReplayError::NoBody) }
+        if self.replaying.orphans.is_empty() { Ok(()) } else { Err(ReplayError::NoBody) }
+    }
+
+    /// Everything has been replayed. The table of ids is to be made of this, for [`Engine::name`]: wherever there is
+    /// time, for it takes some.
+    pub(crate) fn ids(&mut self) -> Ids {
+        self.forget_jobs_of_dead_topics();
+        self.slots.loaded()
+    }
+
+    /// From now on jobs are found by their ids. Nothing else is done before.
+    pub(crate) fn name(&mut self, ids: IdTable) {
+        self.slots.name(ids);
     }
 
     /// Everything has been replayed: builds the indexes and sets the timers. Leases end no earlier than a minute (or
     /// their own ttr) from now: that the store was down is not their holders' fault.
     pub(super) fn replayed(&mut self) {
-        self.forget_jobs_of_dead_topics();
-        let now = self.now.at;
+        let headers = std::mem::take(&mut self.replaying.headers);
         let mut delayed: BTreeMap<TopicId, Vec<(Place, Index)>> = BTreeMap::new();
-        for index in 0..self.slots.places() {
-            if self.slots.peek(index).is_none() {
-                continue;
+        for index in 0..self.slots.end() {
+            let Some(slot) = self.slots.peek(index) else { continue };
+            let Slot { topic, brief, .. } = *slot;
+            let header = if headers.is_empty() { None } else { headers.get(&index) };
+            if let Some(header) = header {
+                self.put_together(index, header);
             }
-            let slot = self.slots.get_mut(index);
-            match &mut slot.job.phase {
-                Phase::Waiting if slot.job.due_at > now => {
-                    let place = (slot.job.due_at, slot.job.number);
-                    delayed.entry(slot.topic).or_default().push((place, index));
-                    slot.indexed = Indexed::Delayed;
-                    self.set_timer(index);
+            match brief.phase {
+                PhaseKind::Waiting if brief.due_at > self.now.at => {
+                    delayed.entry(topic).or_default().push((brief.place(), index));
+                    self.slots.get_mut(index).indexed = Indexed::Delayed;
+                    if header.is_some() {
+                        self.slots.pack(index);
+                    }
+                    if brief.own_ttl {
+                        self.set_timer(index);
+                    }
                 }
-                Phase::Leased(lease) => {
-                    let grace = lease.ttr.as_millis().min(limits::MINUTE);
-                    lease.expires_at = lease.expires_at.max(now.plus(grace));
+                PhaseKind::Leased => {
+                    self.extend_lease(index);
                     self.index(index);
                 }
-                Phase::Waiting | Phase::Buried(_) => self.index(index),
+                PhaseKind::Waiting | PhaseKind::Buried => self.index(index),
             }
         }
         // Most jobs are delayed: sorted all at once they cost a fraction of what they cost one by one.
-        for (id, mut places) in delayed {
-            places.sort_unstable();
-            let topic = self.topics.get_mut(&id).expect("every job has a topic");
-            for minute in places.chunk_by(|((a, _), _), ((b, _), _)| minute(*a) == minute(*b)) {
-                topic.minutes.add(minute[0].0.0, minute.len() as u64);
-                self.minutes.add(minute[0].0.0, minute.len() as u64);
-            }
-            let first = places.first().map(|(place, _)| *place);
-            topic.waiting.append(&mut places.into_iter().collect());
-            if let Some(place) = first {
-                self.promote_at(id, place);
-            }
+        for (id, places) in delayed {
+            self.index_delayed(id, places);
         }
         let topics: Vec<TopicId> = self.topics.keys().copied().collect();
         for topic in topics {
             self.set_topic_timer(topic);
+        }
+        self.move_all();
+    }
+
+    /// The job of which one record has the body, and this one, which is later, everything else.
+    fn put_together(&mut self, index: Index, header: &[u8]) {
+        let topic = &self.topics[&self.slots.get(index).topic];
+        let job = self.slots.open(index, &topic.name);
+        let body = std::mem::take(&mut job.body);
+        *job = Job { body, ..record::decode_seen(header, &topic.name) };
+        self.slots.changed(index);
+    }
+
+    fn extend_lease(&mut self, index: Index) {
+        let now = self.now.at;
+        if let Phase::Leased(lease) = &mut self.open(index).phase {
+            let grace = lease.ttr.as_millis().min(limits::MINUTE);
+            lease.expires_at = lease.expires_at.max(now.plus(grace));
+        }
+    }
+
+    fn index_delayed(&mut self, id: TopicId, mut places: Vec<(Place, Index)>) {
+        if self.topics[&id].policy.ttl.is_some() {
+            for (_, index) in &places {
+                self.set_timer(*index);
+            }
+        }
+        sort_places(&mut places);
+        let topic = self.topics.get_mut(&id).expect("every job has a topic");
+        topic.minutes.add_sorted(&places, |((due_at, _), _)| *due_at);
+        self.minutes.add_sorted(&places, |((due_at, _), _)| *due_at);
+        let first = places.first().map(|(place, _)| *place);
+        topic.waiting.append(&mut places.into_iter().collect());
+        if let Some(place) = first {
+            self.promote_at(id, place);
         }
     }
 
     /// The last instant the timeline is known to have reached.
     pub(crate) fn now(&self) -> Timestamp {
         self.now.at
+    }
+}
+
+/// Sorts places: where they are spread over many minutes, minute by minute, which takes two thirds of the time.
+fn sort_places(places: &mut Vec<(Place, Index)>) {
+    let minute_of = |((due_at, _), _): &(Place, Index)| minute(*due_at);
+    let first = places.iter().map(minute_of).min().unwrap_or(0);
+    let last = places.iter().map(minute_of).max().unwrap_or(0);
+    let minutes = usize::try_from(last - first).unwrap_or(usize::MAX).saturating_add(1);
+    if minutes > places.len() || minutes < 2 {
+        return places.sort_unstable();
+    }
+    let bucket = |place: &(Place, Index)| usize::try_from(minute_of(place) - first).expect("counted above");
+    let mut ends = vec![0; minutes];
+    for place in places.iter() {
+        ends[bucket(place)] += 1;
+    }
+    let mut begin = 0;
+    for end in &mut ends {
+        begin += std::mem::replace(end, begin);
+    }
+    let mut sorted = places.clone();
+    for place in places.iter() {
+        let next = &mut ends[bucket(place)];
+        sorted[*next] = *place;
+        *next += 1;
+    }
+    let mut begin = 0;
+    for end in ends {
+        sorted[begin..end].sort_unstable();
+        begin = end;
+    }
+    *places = sorted;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn places_are_sorted_however_they_are_spread(
+            dues in prop::collection::vec(any::<u32>(), 0..300),
+            step in prop_oneof![Just(1_u64), Just(60), Just(10_000), Just(10_000_000)],
+        ) {
+            let place = |(due, k): (&u32, u32)| {
+                let due_at = Timestamp::from_millis(1_000_000 + u64::from(*due % 1_000) * step).unwrap();
+                ((due_at, Number::new(u64::from(k ^ 5)).unwrap()), k)
+            };
+            let mut places: Vec<(Place, Index)> = dues.iter().zip(0..).map(place).collect();
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            sort_places(&mut places);
+            prop_assert_eq!(places, sorted);
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::index::Indexed;
 use super::slots::Index;
 use super::topic::Place;
 use super::{Engine, totals};
-use crate::format::record::{self, BodyPart, Cause, GoneCause, GoneRecord, TopicId};
+use crate::format::record::{self, BodyPart, Cause, GoneCause, GoneRecord, PhaseKind, TopicId};
 
 /// What the wheel wakes.
 #[derive(Clone, Copy, Debug)]
@@ -112,28 +112,26 @@ impl Engine {
 
     /// Does to a job what time alone has done to it. Whether it is still there.
     pub(super) fn refresh(&mut self, index: Index) -> bool {
-        let slot = self.slots.get(index);
-        let policy = &self.topics[&slot.topic].policy;
-        let rules = Rules { policy, defaults: &self.settings.defaults };
-        if state::next_passage_at(&slot.job, &rules).is_none_or(|at| at > self.now.at) {
+        if self.passage_at(index).is_none_or(|at| at > self.now.at) {
             return true;
         }
         self.unindex(index);
         let random = self.roll();
-        let slot = self.slots.get_mut(index);
+        let slot = self.slots.get(index);
+        let was_buried = slot.brief.phase == PhaseKind::Buried;
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let job = self.slots.open(index, &topic.name);
         let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
-        let was_buried = matches!(slot.job.phase, Phase::Buried(_));
         let moment = Moment { now: self.now.core(), version: self.batch.version(), random, rules };
-        let passage = state::pass_time(&mut slot.job, &moment);
+        let passage = state::pass_time(job, &moment);
         debug_assert!(passage.changed(), "its passage was due");
         let cause = if passage.timed_out { Cause::Timeout } else { Cause::Expire };
-        let is_buried = matches!(slot.job.phase, Phase::Buried(_));
+        let is_buried = matches!(job.phase, Phase::Buried(_));
         if passage.timed_out || !was_buried {
             totals::count(&mut topic.totals, cause, was_buried, is_buried);
-            let job = &slot.job;
             self.batch.log(|out| record::encode_job(out, topic.id, cause, job, BodyPart::Kept));
         }
+        self.slots.changed(index);
         if passage.gone {
             self.log_gone(index, GoneCause::KeepOver);
             self.remove(index);
@@ -143,10 +141,24 @@ impl Engine {
         true
     }
 
+    /// When time will next do something to a job beside making it due, if ever.
+    fn passage_at(&self, index: Index) -> Option<Timestamp> {
+        let slot = self.slots.get(index);
+        let topic = &self.topics[&slot.topic];
+        let may_be = match slot.brief.phase {
+            PhaseKind::Waiting => slot.brief.own_ttl || topic.policy.ttl.is_some(),
+            PhaseKind::Leased => true,
+            PhaseKind::Buried => topic.policy.keep_buried.is_some(),
+        };
+        // Only then is the job looked at as a whole.
+        let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
+        may_be.then(|| state::next_passage_at(&self.slots.job(index, &topic.name), &rules)).flatten()
+    }
+
     /// Logs that a job is no more, and counts it.
     pub(super) fn log_gone(&mut self, index: Index, cause: GoneCause) {
         let slot = self.slots.get(index);
-        let gone = GoneRecord { number: slot.job.number, cause, version: self.batch.version(), at: self.now.at };
+        let gone = GoneRecord { number: slot.brief.number, cause, version: self.batch.version(), at: self.now.at };
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
         totals::count_gone(&mut topic.totals, cause);
         self.batch.log(|out| record::encode_gone(out, &gone));
@@ -154,10 +166,8 @@ impl Engine {
 
     /// Sets a job's timer to the next thing time will do to it, beside making it due.
     pub(super) fn set_timer(&mut self, index: Index) {
+        let at = self.passage_at(index).map(Timestamp::as_millis);
         let slot = self.slots.get_mut(index);
-        let policy = &self.topics[&slot.topic].policy;
-        let rules = Rules { policy, defaults: &self.settings.defaults };
-        let at = state::next_passage_at(&slot.job, &rules).map(Timestamp::as_millis);
         match (at, slot.timer) {
             (Some(at), Some(timer)) => {
                 self.wheel.reschedule(timer, at);

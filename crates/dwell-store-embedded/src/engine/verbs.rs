@@ -8,11 +8,10 @@ use dwell_core::{
     Verdict, Version,
 };
 
-use super::index::Indexed;
-use super::slots::{self, Index, Slot};
+use super::slots::Index;
 use super::topic::Topic;
 use super::{Engine, totals};
-use crate::format::record::{self, BodyPart, Cause, GoneCause, TopicId};
+use crate::format::record::{self, BodyPart, Brief, Cause, GoneCause, PhaseKind, TopicId};
 
 impl Engine {
     pub(super) fn put(&mut self, jobs: Vec<NewJob>) -> Vec<Result<PutOutcome, PutError>> {
@@ -25,8 +24,9 @@ impl Engine {
             _ => None,
         };
         let plan = {
-            let live = existing.map(|index| Existing::Live(&self.slots.get(index).job));
-            let met = live.or_else(|| self.remembered(&new).map(Existing::Done));
+            let live = existing.map(|index| self.job(index));
+            let met = live.as_deref().map(Existing::Live);
+            let met = met.or_else(|| self.remembered(&new).map(Existing::Done));
             put::plan(&new, met)?
         };
         if plan == PutPlan::Keep {
@@ -37,7 +37,7 @@ impl Engine {
             return Ok(PutOutcome::Kept(kept));
         }
         new.due_at(self.now.core(), 0)?;
-        if self.weight() > self.settings.memory {
+        if self.is_full() {
             return Err(PutError::StorageFull);
         }
         let topic = self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
@@ -54,23 +54,21 @@ impl Engine {
         let (version, random) = (self.batch.version(), self.roll());
         let job = Job::create(new, number, version, self.now.core(), random)?;
         self.next_number += 1;
-        self.done.remove(topic, &job.id);
+        self.done.remove(topic, job.id.as_str());
         let of_topic = self.topics.get_mut(&topic).expect("created just now");
         totals::count(&mut of_topic.totals, Cause::Put, false, false);
-        self.batch.log(|out| record::encode_job(out, topic, Cause::Put, &job, BodyPart::Here));
         let rules = Rules { policy: &of_topic.policy, defaults: &self.settings.defaults };
         let receipt = Receipt::new(&job, self.now.at, &rules);
-        self.insert(topic, job);
-        Ok(receipt)
-    }
-
-    /// Gives a job a slot, its indexes and its timer.
-    pub(super) fn insert(&mut self, topic: TopicId, job: Job) -> Index {
-        let weight = slots::weight(&job);
-        let slot = Slot { job, topic, indexed: Indexed::None, timer: None, home: self.batch.segment(), weight };
-        let index = self.slots.insert(slot);
+        let home = self.batch.segment();
+        let record = self.batch.log(|out| record::encode_job(out, topic, Cause::Put, &job, BodyPart::Here));
+        // What is not ready is not needed soon.
+        let index = if job.due_at > self.now.at {
+            self.slots.insert_packed(topic, Brief::of(&job), job.id.as_str(), record, home)
+        } else {
+            self.slots.insert_open(topic, job, home)
+        };
         self.index(index);
-        index
+        Ok(receipt)
     }
 
     /// The topic of that name, created if it is not there.
@@ -123,9 +121,12 @@ impl Engine {
     /// Takes an acked job out, remembering it if its topic says so.
     pub(super) fn finish(&mut self, index: Index, cause: GoneCause) {
         self.log_gone(index, cause);
-        let slot = self.remove(index);
-        let done = DoneJob::new(&slot.job, self.batch.version(), self.now.at);
-        self.remember_done(slot.topic, done);
+        let topic = self.slots.get(index).topic;
+        let done = self.keeps_done(topic).then(|| DoneJob::new(&self.job(index), self.batch.version(), self.now.at));
+        self.remove(index);
+        if let Some(done) = done {
+            self.remember_done(topic, done);
+        }
     }
 
     pub(super) fn change(&mut self, items: Vec<ChangeItem>) -> Vec<Result<JobView, ChangeError>> {
@@ -137,8 +138,8 @@ impl Engine {
         if !self.matches(index, item.if_match) {
             return Err(ChangeError::VersionMismatch);
         }
-        let grows = item.change.body.as_ref().is_some_and(|body| body.len() > self.slots.get(index).job.body.len());
-        if grows && self.weight() > self.settings.memory {
+        let grows = item.change.body.as_ref().is_some_and(|body| body.len() > self.job(index).body.len());
+        if grows && self.is_full() {
             return Err(ChangeError::StorageFull);
         }
         self.command(index, Command::Change { change: Box::new(item.change), force: item.force }, Cause::Change)?;
@@ -154,7 +155,7 @@ impl Engine {
         if !self.matches(index, item.if_match) {
             return Err(CancelError::VersionMismatch);
         }
-        if matches!(self.slots.get(index).job.phase, Phase::Leased(_)) && !item.force {
+        if self.slots.get(index).brief.phase == PhaseKind::Leased && !item.force {
             return Err(CancelError::JobLeased);
         }
         self.log_gone(index, GoneCause::Cancel);
@@ -167,22 +168,23 @@ impl Engine {
         let random = self.roll();
         let carries_body = matches!(&command, Command::Change { change, .. } if change.body.is_some());
         self.unindex(index);
-        let slot = self.slots.get_mut(index);
+        let slot = self.slots.get(index);
+        let was_buried = slot.brief.phase == PhaseKind::Buried;
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let job = self.slots.open(index, &topic.name);
         let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
-        let was_buried = matches!(slot.job.phase, Phase::Buried(_));
         let moment = Moment { now: self.now.core(), version: self.batch.version(), random, rules };
-        let result = state::apply(&mut slot.job, command, &moment);
+        let result = state::apply(job, command, &moment);
         if result == Ok(Effect::Lives) {
-            let is_buried = matches!(slot.job.phase, Phase::Buried(_));
+            let is_buried = matches!(job.phase, Phase::Buried(_));
             totals::count(&mut topic.totals, cause, was_buried, is_buried);
             let body = if carries_body { BodyPart::Here } else { BodyPart::Kept };
-            if carries_body {
-                slot.home = self.batch.segment();
-            }
-            let job = &slot.job;
+            let home = self.batch.segment();
             self.batch.log(|out| record::encode_job(out, topic.id, cause, job, body));
-            self.slots.weigh(index);
+            if carries_body {
+                self.slots.get_mut(index).home = home;
+            }
+            self.slots.changed(index);
         }
         self.index(index);
         result
@@ -199,7 +201,7 @@ impl Engine {
 
     /// A live job by name, refreshed.
     pub(super) fn live(&mut self, topic: TopicId, id: &JobId) -> Option<Index> {
-        let index = self.slots.by_id(topic, id)?;
+        let index = self.slots.by_id(topic, id.as_str())?;
         self.refresh(index).then_some(index)
     }
 
@@ -210,13 +212,6 @@ impl Engine {
     }
 
     fn matches(&self, index: Index, wanted: Option<Version>) -> bool {
-        wanted.is_none_or(|wanted| self.slots.get(index).job.version == wanted)
-    }
-
-    /// What a read of the job shows.
-    pub(super) fn view(&self, index: Index) -> JobView {
-        let slot = self.slots.get(index);
-        let rules = Rules { policy: &self.topics[&slot.topic].policy, defaults: &self.settings.defaults };
-        JobView::new(slot.job.clone(), self.now.at, &rules)
+        wanted.is_none_or(|wanted| self.job(index).version == wanted)
     }
 }

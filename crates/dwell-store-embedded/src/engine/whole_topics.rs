@@ -73,7 +73,7 @@ impl Engine {
         let id = *self.names.get(&redrive.topic).ok_or(TopicError::NotFound)?;
         let topic = &self.topics[&id];
         let meant = |index: &Index| {
-            let job = &self.slots.get(*index).job;
+            let job = self.job(*index);
             matches!(&job.phase, Phase::Buried(burial) if redrive.matches(&job.id, &burial.reason))
         };
         let letters: Vec<Index> = topic.buried.values().copied().filter(meant).collect();

@@ -22,6 +22,7 @@ pub(crate) mod topic;
 
 use dwell_core::{DoneJob, Job, JobId, Number, Pause, Timestamp, TopicName, TopicPolicy, Totals, Version, limits};
 
+pub(crate) use self::job::glance::{Brief, Glance, PhaseKind, id_of};
 use super::bytes::{Damage, Reader, Why, put_signed, put_text, put_varint};
 
 /// The store's own name for a topic, never used again once the topic is gone.
@@ -181,6 +182,14 @@ pub(crate) fn encode_job(out: &mut Vec<u8>, topic: TopicId, cause: Cause, job: &
     job::encode(out, topic, cause, job, body);
 }
 
+/// Appends the record of a job once more, because the first one is in a segment that is cleaned.
+pub(crate) fn encode_job_again(out: &mut Vec<u8>, record: &[u8]) {
+    let (fixed, rest) = record.split_first_chunk().expect("a record has a type and a cause");
+    let [JOB, _] = *fixed else { unreachable!("it is not the record of a job") };
+    out.extend_from_slice(&[JOB, Cause::Relog as u8]);
+    out.extend_from_slice(rest);
+}
+
 /// Appends a [`Record::Gone`].
 pub(crate) fn encode_gone(out: &mut Vec<u8>, gone: &GoneRecord) {
     out.extend_from_slice(&[GONE, gone.cause as u8]);
@@ -231,6 +240,36 @@ pub(crate) fn decode(reader: &mut Reader<'_>, topics: &dyn Fn(TopicId) -> Option
         TOPIC => topic::decode(reader).map(Record::Topic),
         TOPIC_GONE => Ok(Record::TopicGone(TopicId(reader.varint_u32()?))),
         _ => Err(reader.invalid("type of record")),
+    }
+}
+
+/// A record as a start reads it: jobs are looked at, everything else is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Seen<'a> {
+    /// A [`Record::Job`].
+    Job(Glance<'a>),
+    /// Any other one.
+    Other(Box<Record>),
+}
+
+/// Looks at the next record. What it accepts, [`decode`] accepts too, given the same topics.
+pub(crate) fn see<'a>(
+    reader: &mut Reader<'a>,
+    topics: &dyn Fn(TopicId) -> Option<TopicName>,
+) -> Result<Seen<'a>, Damage> {
+    let mut ahead = reader.clone();
+    if ahead.u8() == Ok(JOB) {
+        *reader = ahead;
+        return job::glance::glance(reader).map(Seen::Job);
+    }
+    decode(reader, topics).map(Box::new).map(Seen::Other)
+}
+
+/// Reads the whole record of a job of this topic that was looked at before.
+pub(crate) fn decode_seen(record: &[u8], topic: &TopicName) -> Job {
+    match decode(&mut Reader::new(record), &|_| Some(topic.clone())) {
+        Ok(Record::Job(record)) => record.job,
+        other => unreachable!("it was looked at before it was kept: {other:?}"),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use dwell_core::{Body, NewJob, PutError, Store, Verdict};
+use dwell_core::{Body, CancelItem, Delay, JobId, JobRef, NewJob, PutError, Store, Verdict, When};
 use dwell_store_embedded::storage::{MemoryStorage, Storage};
 use dwell_store_embedded::{Config, EmbeddedStore, OpenError};
 
-use crate::subject::{StoreClock, fresh_directory};
-use crate::world::{config, lease, new_job, open, put, settle};
+use crate::subject::{StoreClock, fresh_directory, image};
+use crate::world::{config, find, lease, new_job, open, put, settle, topic};
 
 #[tokio::test]
 async fn a_directory_belongs_to_one_store_at_a_time() {
@@ -51,6 +51,54 @@ async fn past_the_memory_budget_puts_are_refused_and_nothing_else() {
         settle(&store, &held, Verdict::Ack).await;
     }
     put(&store, "small").await.expect("there is room again");
+}
+
+fn far(name: &str) -> NewJob {
+    let when = When::In(Delay::from_millis(3_600_000).unwrap());
+    NewJob { body: Body::Bytes(Arc::from(vec![7; 1 << 10])), when, ..new_job(name) }
+}
+
+/// Puts waiting jobs until there is no more room; their names.
+async fn fill(store: &EmbeddedStore, round: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    loop {
+        let name = format!("{round}-{}", names.len());
+        if store.put(vec![far(&name)]).await.unwrap()[0].is_err() {
+            return names;
+        }
+        names.push(name);
+        assert!(names.len() < 300, "never full");
+    }
+}
+
+/// Cancels every other one, so that there are gaps and nothing but gaps.
+async fn thin_out(store: &EmbeddedStore, names: &[String]) {
+    for name in names.iter().step_by(2) {
+        let job = JobRef::Named(topic(), JobId::new(name).unwrap());
+        let cancelled = store.cancel(vec![CancelItem { job, if_match: None, force: false }]).await.unwrap();
+        assert_eq!(cancelled, [Ok(())]);
+    }
+}
+
+/// Jobs that wait lie side by side: what is cancelled between them makes room, at once and after a restart.
+#[tokio::test]
+async fn a_budget_that_is_full_has_room_again_when_waiting_jobs_go() {
+    let storage = MemoryStorage::default();
+    let small = |storage: MemoryStorage| Config { memory: 256 << 10, ..config(Arc::new(storage)) };
+    let store = EmbeddedStore::open(&small(storage.clone())).unwrap();
+    let first = fill(&store, "first").await;
+    assert!(first.len() > 100, "only {}", first.len());
+    thin_out(&store, &first).await;
+    let second = fill(&store, "second").await;
+    assert!(second.len() > first.len() / 3, "only {} after {}", second.len(), first.len());
+    thin_out(&store, &second).await;
+
+    let store = EmbeddedStore::open(&small(image(&storage))).unwrap();
+    let third = fill(&store, "third").await;
+    assert!(third.len() > second.len() / 3, "only {} after {}", third.len(), second.len());
+    for name in [&first[1], &second[1], &third[0]] {
+        assert_eq!(find(&store, name).await.expect("it was answered").job.body.len(), 1 << 10);
+    }
 }
 
 #[tokio::test]

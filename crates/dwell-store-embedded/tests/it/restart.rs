@@ -7,7 +7,7 @@ use dwell_store_embedded::storage::MemoryStorage;
 use dwell_store_embedded::{Config, EmbeddedStore};
 
 use crate::subject::{fresh_directory, image};
-use crate::world::{find, lease, open, put, settle, topic};
+use crate::world::{find, lease, new_job, open, put, settle, topic};
 
 #[tokio::test]
 async fn leases_attempts_and_tokens_survive() {
@@ -24,6 +24,50 @@ async fn leases_attempts_and_tokens_survive() {
     assert_eq!(found.job.body, held.view.job.body);
     settle(&store, &held, Verdict::Ack).await;
     assert_eq!(find(&store, "a").await, None);
+}
+
+/// A job's later records have no body, and where a job was another may be by then: each must get its own back.
+#[tokio::test]
+async fn no_job_gets_what_belongs_to_another() {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    put(&store, "gone").await.unwrap();
+    let held = lease(&store).await;
+    settle(&store, &held, Verdict::Ack).await;
+    // It takes the place of the one that is gone, and nothing else happens to it.
+    let delay = dwell_core::Delay::from_millis(3_600_000).unwrap();
+    let waits = dwell_core::NewJob { when: dwell_core::When::In(delay), ..new_job("waits") };
+    assert!(store.put(vec![waits]).await.unwrap()[0].is_ok());
+    put(&store, "buried").await.unwrap();
+    let held = lease(&store).await;
+    settle(&store, &held, Verdict::Bury { reason: None, priority: None }).await;
+    put(&store, "late").await.unwrap();
+    let held = lease(&store).await;
+    settle(&store, &held, Verdict::Nack { error: None, delay: Some(delay) }).await;
+    put(&store, "held").await.unwrap();
+    let held = lease(&store).await;
+    put(&store, "fresh").await.unwrap();
+    let names = ["waits", "buried", "late", "held", "fresh"];
+    let mut before = Vec::new();
+    for name in names {
+        before.push(find(&store, name).await.expect("it was answered"));
+    }
+    assert_eq!(held.view.job, before[3].job);
+
+    let storage = image(&storage);
+    for round in 0..2 {
+        let store = open(Arc::new(storage.clone())).unwrap();
+        for (name, before) in names.iter().zip(&before) {
+            let mut after = find(&store, name).await.expect("it was answered").job;
+            if let (Phase::Leased(after), Phase::Leased(before)) = (&mut after.phase, &before.job.phase) {
+                after.expires_at = before.expires_at;
+            }
+            assert_eq!(after, before.job, "round {round}");
+        }
+        assert_eq!(find(&store, "gone").await, None);
+        let counts = store.topic(topic()).await.unwrap().expect("it is there").counts;
+        assert_eq!(State::ALL.map(|state| counts[state]), [2, 1, 1, 1], "round {round}");
+    }
 }
 
 #[tokio::test]
@@ -142,7 +186,7 @@ async fn a_call_larger_than_a_frame_is_as_durable_as_any() {
     let store = open(Arc::new(storage.clone())).unwrap();
     let big = |k: u8| {
         let body = dwell_core::Body::Bytes(Arc::from(vec![k; 6 << 20]));
-        dwell_core::NewJob { body, ..crate::world::new_job(&k.to_string()) }
+        dwell_core::NewJob { body, ..new_job(&k.to_string()) }
     };
     let answers = store.put((0..4).map(big).collect()).await.unwrap();
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");

@@ -14,14 +14,16 @@
 use std::sync::Arc;
 
 use dwell_core::{
-    Body, Burial, Consumer, Counters, Delivery, DeliveryAnswer, ErrorText, Headers, Job, Lease, LeaseToken, Number,
-    Options, Phase, Priority, Reason, Timestamp, TopicName, Ttl, Ttr, Version, limits,
+    Body, Burial, Consumer, Counters, Delivery, DeliveryAnswer, ErrorText, Headers, Job, JobId, Lease, LeaseToken,
+    Number, Options, Phase, Priority, Reason, Timestamp, TopicName, Ttl, Ttr, Version, limits,
 };
 
 use super::topic::{put_retry, put_target, retry, target};
-use super::{BodyPart, Cause, JobRecord, TopicId, distant, job_id, number, put_distance, timestamp, topic_of, version};
-use crate::format::bytes::{Damage, Reader, put_bytes, put_signed, put_text, put_u16, put_u64, put_varint};
+use super::{BodyPart, Cause, JobRecord, TopicId, distant, number, put_distance, timestamp, version};
+use crate::format::bytes::{Damage, Reader, Why, put_bytes, put_signed, put_text, put_u16, put_u64, put_varint};
 use crate::format::frame::MAX_PAYLOAD;
+
+pub(crate) mod glance;
 
 const BODY: u16 = 1 << 0;
 const JSON: u16 = 1 << 1;
@@ -189,19 +191,13 @@ pub(crate) fn decode(
     reader: &mut Reader<'_>,
     topics: &dyn Fn(TopicId) -> Option<TopicName>,
 ) -> Result<JobRecord, Damage> {
-    let cause = Cause::read(reader)?;
-    let flags = reader.u16()?;
-    if flags & UNUSED != 0 || flags & (LEASED | BURIED) == LEASED | BURIED || flags & (BODY | JSON) == JSON {
-        return Err(reader.invalid("flag"));
-    }
+    let Start { cause, flags, topic, number, version, created_at, due_at, id } = start(reader)?;
     let has = |flag| flags & flag != 0;
-    let (topic, name) = topic_of(reader, topics)?;
-    let (number, version, created_at) = (number(reader)?, version(reader)?, timestamp(reader)?);
-    let due_at = distant(reader, created_at)?;
+    let name = topics(topic).ok_or_else(|| reader.damage(Why::UnknownTopic(topic.0)))?;
     let usual_ttl_from = usual_ttl_from(created_at, due_at);
     let job = Job {
         topic: name,
-        id: job_id(reader)?,
+        id: JobId::new(id).map_err(|_| reader.invalid("job id"))?,
         number,
         version,
         created_at,
@@ -218,6 +214,33 @@ pub(crate) fn decode(
         body: body(reader, flags)?,
     };
     Ok(JobRecord { topic, cause, job, body: if has(BODY) { BodyPart::Here } else { BodyPart::Kept } })
+}
+
+/// What every record of a job begins with.
+struct Start<'a> {
+    cause: Cause,
+    flags: u16,
+    topic: TopicId,
+    number: Number,
+    version: Version,
+    created_at: Timestamp,
+    due_at: Timestamp,
+    /// Not yet known to be one.
+    id: &'a str,
+}
+
+#[inline]
+fn start<'a>(reader: &mut Reader<'a>) -> Result<Start<'a>, Damage> {
+    let cause = Cause::read(reader)?;
+    let flags = reader.u16()?;
+    if flags & UNUSED != 0 || flags & (LEASED | BURIED) == LEASED | BURIED || flags & (BODY | JSON) == JSON {
+        return Err(reader.invalid("flag"));
+    }
+    let topic = TopicId(reader.varint_u32()?);
+    let (number, version, created_at) = (number(reader)?, version(reader)?, timestamp(reader)?);
+    let due_at = distant(reader, created_at)?;
+    let id = reader.text(limits::MAX_JOB_ID)?;
+    Ok(Start { cause, flags, topic, number, version, created_at, due_at, id })
 }
 
 fn phase(

@@ -251,4 +251,57 @@ proptest! {
             prop_assert_eq!(decode_one(&encoded(&read)), Ok(read));
         }
     }
+
+    #[test]
+    fn a_look_sees_what_is_there(record in record()) {
+        let bytes = encoded(&record);
+        let mut reader = Reader::new(&bytes);
+        let seen = see(&mut reader, &|_| Some(topic_name()));
+        prop_assert!(reader.is_empty());
+        let Record::Job(read) = record else {
+            prop_assert_eq!(seen, Ok(Seen::Other(Box::new(record))));
+            return Ok(());
+        };
+        let id = read.job.id.as_str();
+        let brief = Brief::of(&read.job);
+        prop_assert_eq!(seen, Ok(Seen::Job(Glance { topic: read.topic, cause: read.cause, id, body: read.body, brief })));
+        prop_assert_eq!(id_of(&bytes), id);
+        let mut again = vec![1, 2];
+        encode_job_again(&mut again, &bytes);
+        let relogged = Record::Job(JobRecord { cause: Cause::Relog, ..read.clone() });
+        prop_assert_eq!(&again[2..], &encoded(&relogged)[..]);
+        prop_assert_eq!(decode_seen(&bytes, &topic_name()), read.job);
+    }
+
+    /// What a start has looked at and kept is read later, when it is too late to complain.
+    #[test]
+    fn a_look_accepts_what_can_be_read_and_nothing_else(
+        record in record(),
+        at: prop::sample::Index,
+        bit in 0..8,
+        cut: bool,
+    ) {
+        let mut bytes = encoded(&record);
+        let at = at.index(bytes.len().min(600));
+        bytes[at] ^= 1_u8 << bit;
+        if cut {
+            bytes.truncate(at);
+        }
+        let (mut one, mut other) = (Reader::new(&bytes), Reader::new(&bytes));
+        let seen = see(&mut one, &|_| Some(topic_name()));
+        let read = decode(&mut other, &|_| Some(topic_name()));
+        prop_assert_eq!(seen.is_ok(), read.is_ok());
+        if let (Ok(Seen::Job(seen)), Ok(Record::Job(read))) = (seen, read) {
+            prop_assert_eq!(one.position(), other.position());
+            prop_assert_eq!((seen.topic, seen.cause, seen.body), (read.topic, read.cause, read.body));
+            prop_assert_eq!((seen.id, seen.brief), (read.job.id.as_str(), Brief::of(&read.job)));
+        }
+    }
+
+    #[test]
+    fn a_look_at_any_bytes_agrees_with_reading_them(kind in 0..3_u8, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        let bytes = [&[kind][..], &bytes].concat();
+        let seen = see(&mut Reader::new(&bytes), &|_| Some(topic_name()));
+        prop_assert_eq!(seen.is_ok(), decode_one(&bytes).is_ok());
+    }
 }
