@@ -26,9 +26,8 @@ impl Bitmap {
     pub(crate) fn clear(&mut self, slot: usize) {
         let word = &mut self.words[slot / 64];
         *word &= !(1 << (slot % 64));
-        if *word == 0 {
-            self.summary &= !(1 << (slot / 64));
-        }
+        // Not a branch: it would go either way, unforeseeably.
+        self.summary &= !(u64::from(*word == 0) << (slot / 64));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -65,6 +65,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// One entry that was in no block.
+    pub(crate) fn one(index: u32) -> Self {
+        let mut items = [0; ITEMS];
+        items[0] = index;
+        Self { items, len: 1 }
+    }
+
     pub(crate) fn as_slice(&self) -> &[u32] {
         &self.items[..self.len]
     }

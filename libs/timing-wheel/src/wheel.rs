@@ -204,11 +204,12 @@ impl<V> TimingWheel<V> {
     /// Moves entries of the slot at `now` to lower levels. Whether all of them have been moved.
     fn cascade(&mut self, budget: &mut usize) -> bool {
         let slot = slot_of(self.now, self.cascading);
-        while let Some(run) = self.levels.take_front(self.cascading, slot, *budget) {
-            let indexes = run.as_slice();
-            if indexes.is_empty() {
+        while !self.levels.is_empty(self.cascading, slot) {
+            if *budget == 0 {
                 return false;
             }
+            let run = self.levels.take_front(self.cascading, slot, *budget);
+            let indexes = run.as_slice();
             *budget -= indexes.len();
             // All deadlines first: the processor fetches them side by side.
             let mut deadlines = [0; ITEMS];
