@@ -78,9 +78,9 @@
 //!
 //! An entry takes 16 bytes beside its value, in a slab that grows by chunks and never moves. A slot
 //! with one entry holds its number; that is what most slots of level 0 look like. A slot with more is
-//! a queue of blocks, each one cache line with the numbers of fourteen entries, which adds five bytes
-//! an entry. Cancelling leaves a gap in the block, and the block is given back when its last
-//! entry goes: at worst, when all the others of a block are cancelled, an entry has 64 bytes to
+//! a queue of blocks, each two cache lines with the numbers of thirty entries, which adds less than
+//! five bytes an entry. Cancelling leaves a gap in the block, and the block is given back when its
+//! last entry goes: at worst, when all the others of a block are cancelled, an entry has 128 bytes to
 //! itself. Memory is not returned before the wheel is dropped, but used again.
 
 mod bitmap;

@@ -1,16 +1,16 @@
-//! Where an entry stands, in 32 bits: 25 for the block, 3 for the level, 4 for the offset.
+//! Where an entry stands, in 32 bits: 24 for the block, 3 for the level, 5 for the offset.
 //!
 //! The first entry of a slot has no block as long as it is alone there. That others come does not
 //! change its place, or each such arrival would have to look for the first entry in memory: its
 //! place says no more than that it is the first.
 
-const OFFSET_BITS: u32 = 4;
+const OFFSET_BITS: u32 = 5;
 const LEVEL_BITS: u32 = 3;
 
 /// The offset that stands for the first entry of a slot. No block has it.
 const FIRST: usize = (1 << OFFSET_BITS) - 1;
 
-/// Blocks that a place can name. At 14 entries a block that is room for 469 million entries.
+/// Blocks that a place can name. At 30 entries a block that is room for 503 million entries.
 pub(crate) const MAX_BLOCKS: u32 = 1 << (u32::BITS - OFFSET_BITS - LEVEL_BITS);
 
 const _: () = assert!(crate::blocks::ITEMS <= FIRST);
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn the_three_parts_do_not_touch() {
         let block = MAX_BLOCKS - 1;
-        for (level, block, offset) in [(5, 0, 0), (0, block, 0), (0, 0, 12), (5, block, 12)] {
+        for (level, block, offset) in [(5, 0, 0), (0, block, 0), (0, 0, 29), (5, block, 29)] {
             let place = Place::new(level, block, offset);
             assert_eq!((place.level(), place.block(), place.offset()), (level, block, offset));
             assert!(!place.is_first());

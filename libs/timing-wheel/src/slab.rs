@@ -136,7 +136,7 @@ impl<V> Entry<V> {
 mod tests {
     use super::*;
 
-    /// Beside this an entry has a fourteenth of a block, five bytes.
+    /// Beside this an entry has a thirtieth of a block, four and a half bytes.
     #[test]
     fn an_entry_costs_sixteen_bytes_beside_its_value() {
         assert_eq!(size_of::<Node<u64>>(), 16 + 8);
