@@ -1,6 +1,6 @@
 //! Handing out: which jobs a lease call gets, and when those who wait get theirs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dwell_core::state::{Command, Grant};
 use dwell_core::{
@@ -12,7 +12,7 @@ use super::Engine;
 use super::answers::Reply;
 use super::slots::Index;
 use super::topic::Rank;
-use super::waiters::Waiter;
+use super::waiters::{Waiter, WaiterId};
 use crate::format::record::{Cause, GoneCause, PhaseKind, TopicId};
 
 /// Jobs already given in this call, by queue.
@@ -43,33 +43,56 @@ impl Engine {
         debug_assert!(lost.is_empty(), "a lease is never durable before it is synced");
     }
 
-    /// Gives jobs to those who wait, wherever something has changed, first come first served; sends home those whose
-    /// time is over.
+    /// Gives jobs to those who wait, wherever something has changed; sends home those whose time is over.
     pub(super) fn serve(&mut self) {
-        while let Some(topic) = self.waiters.next_marked() {
-            let Some(name) = self.topics.get(&topic).map(|topic| topic.name.clone()) else { continue };
-            self.serve_topic(&name);
-            self.set_topic_timer(topic);
+        loop {
+            let marked = self.waiters.take_marked();
+            if marked.is_empty() {
+                break;
+            }
+            self.serve_consumers(&marked);
+            self.serve_couriers();
+            for topic in marked {
+                self.set_topic_timer(topic);
+            }
         }
         for waiter in self.waiters.expired(self.now.real) {
             self.answer_lease(waiter.answer, Vec::new());
         }
     }
 
-    fn serve_topic(&mut self, name: &TopicName) {
-        let mut after = None;
-        // A consumer that gets nothing here shows that no other one would: from then on only couriers are asked.
-        let mut for_consumers = true;
-        while let Some(id) = self.waiters.next_for(for_consumers.then_some(name), after) {
-            after = Some(id);
-            let request = self.waiters.request(id).clone();
-            let jobs = self.lease(&request);
-            if jobs.is_empty() {
-                for_consumers &= !matches!(request.from, LeaseFrom::Pull(_));
-                continue;
+    /// First come, first served, over all these topics together: who waits for two of them must not be overtaken by
+    /// whoever waits for the one that is looked at first.
+    fn serve_consumers(&mut self, topics: &BTreeSet<TopicId>) {
+        let names: Vec<TopicName> = topics.iter().filter_map(|id| Some(self.topics.get(id)?.name.clone())).collect();
+        let mut next: BTreeSet<(WaiterId, usize)> = BTreeSet::new();
+        for (index, name) in names.iter().enumerate() {
+            next.extend(self.waiters.next_consumer(name, None).map(|id| (id, index)));
+        }
+        while let Some((id, index)) = next.pop_first() {
+            if let Some(request) = self.waiters.request(id).cloned() {
+                let jobs = self.lease(&request);
+                if jobs.is_empty() {
+                    // A consumer that gets nothing here shows that no other one would.
+                    continue;
+                }
+                let waiter = self.waiters.take(id);
+                self.answer_lease(waiter.answer, jobs);
             }
-            let waiter = self.waiters.take(id);
-            self.answer_lease(waiter.answer, jobs);
+            next.extend(self.waiters.next_consumer(&names[index], Some(id)).map(|id| (id, index)));
+        }
+    }
+
+    fn serve_couriers(&mut self) {
+        let mut after = None;
+        while let Some(id) = self.waiters.next_courier(after) {
+            after = Some(id);
+            let Some(request) = self.waiters.request(id).cloned() else { continue };
+            let jobs = self.lease(&request);
+            if !jobs.is_empty() {
+                let waiter = self.waiters.take(id);
+                self.answer_lease(waiter.answer, jobs);
+            }
         }
     }
 

@@ -73,19 +73,30 @@ impl Waiters {
         waiter
     }
 
-    pub(super) fn request(&self, id: WaiterId) -> &LeaseRequest {
-        &self.all[&id].request
+    /// What one asks for, if it still waits.
+    pub(super) fn request(&self, id: WaiterId) -> Option<&LeaseRequest> {
+        self.all.get(&id).map(|waiter| &waiter.request)
     }
 
-    /// The next who is still there, of the consumers that wait for this topic, if one is named, and of the couriers,
-    /// which wait for all topics.
-    pub(super) fn next_for(&mut self, topic: Option<&TopicName>, after: Option<WaiterId>) -> Option<WaiterId> {
+    /// The next consumer that waits for this topic and is still there.
+    pub(super) fn next_consumer(&mut self, topic: &TopicName, after: Option<WaiterId>) -> Option<WaiterId> {
+        self.next_there(after, |waiters, from| waiters.by_topic.get(topic)?.range(from..).next().copied())
+    }
+
+    /// The next courier that is still there; couriers wait for all topics.
+    pub(super) fn next_courier(&mut self, after: Option<WaiterId>) -> Option<WaiterId> {
+        self.next_there(after, |waiters, from| waiters.couriers.range(from..).next().copied())
+    }
+
+    /// The next that `find` finds, without those who have gone away.
+    fn next_there(
+        &mut self,
+        after: Option<WaiterId>,
+        find: impl Fn(&Self, WaiterId) -> Option<WaiterId>,
+    ) -> Option<WaiterId> {
         let from = after.map_or(0, |id| id + 1);
         loop {
-            let consumers = topic.and_then(|topic| self.by_topic.get(topic));
-            let consumer = consumers.and_then(|waiting| waiting.range(from..).next());
-            let courier = self.couriers.range(from..).next();
-            let id = *consumer.into_iter().chain(courier).min()?;
+            let id = find(self, from)?;
             if !self.all[&id].answer.is_closed() {
                 return Some(id);
             }
@@ -113,8 +124,9 @@ impl Waiters {
         }
     }
 
-    pub(super) fn next_marked(&mut self) -> Option<TopicId> {
-        self.marked.pop_first()
+    /// The topics where something has changed.
+    pub(super) fn take_marked(&mut self) -> BTreeSet<TopicId> {
+        std::mem::take(&mut self.marked)
     }
 
     /// Takes out those whose time is over.
