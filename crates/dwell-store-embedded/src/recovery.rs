@@ -115,7 +115,7 @@ pub(crate) fn recover(
     let last_segment = reading.segments(&manifest)?;
 
     reading.check(last_segment)?;
-    let Reading { mut engine, last_sequence, mark, .. } = reading;
+    let Reading { mut engine, last_sequence, mark, doubtful, .. } = reading;
     let mark = Timestamp::from_millis(mark.max(manifest.mark)).unwrap_or(Timestamp::MAX);
     let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept_clock)?;
     let now =
@@ -132,6 +132,7 @@ pub(crate) fn recover(
         number: manifest.number_reserved,
         topic: manifest.topic_ids_reserved,
     };
+    doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
     let ids = engine.ids();
     let synced = thread::scope(|scope| {
         let table = scope.spawn(|| ids.into_table());
@@ -184,12 +185,14 @@ struct Reading<'a> {
     mark: u64,
     /// Topics are known as of this sequence; records up to it say nothing new about them.
     topics_known: u64,
+    /// What was read and may be nowhere but in memory.
+    doubtful: Vec<Doubtful>,
 }
 
 impl<'a> Reading<'a> {
     fn new(storage: &'a dyn Storage, settings: Settings) -> Self {
         let engine = Engine::new(settings);
-        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0 }
+        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0, doubtful: Vec::new() }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
@@ -245,6 +248,10 @@ impl<'a> Reading<'a> {
     fn segment(&mut self, mut file: SegmentFile, left: usize) -> Result<bool, OpenError> {
         let place = self.engine.begin_segment();
         let end = self.frames(&file, place, left == 0)?;
+        // A run syncs a segment before it begins the next one; the last of all may have nothing in it yet.
+        if left <= 1 {
+            self.doubtful.extend(Doubtful::of(&file));
+        }
         file.bytes.truncate(end.unwrap_or(0));
         self.engine.end_segment(place, file.bytes, left);
         Ok(end.is_some())
@@ -367,6 +374,36 @@ impl SegmentFile {
                 }
             }
         }
+    }
+}
+
+/// A part of the journal's end that no later frame vouches for.
+///
+/// A sync that failed has failed the store, and the system may since show what never reached the disk and count it as
+/// written: a sync alone would not write it any more. So it is written again.
+struct Doubtful {
+    name: String,
+    offset: usize,
+    bytes: Vec<u8>,
+}
+
+impl Doubtful {
+    fn of(file: &SegmentFile) -> Vec<Self> {
+        let part = |from: usize, to: usize| {
+            // The file may end within the padding of its last frame.
+            let bytes = file.bytes[from..to.min(file.bytes.len())].to_vec();
+            Self { name: file.name.clone(), offset: from, bytes }
+        };
+        let header = file.header.is_ok().then(|| part(0, frame::PAGE));
+        let vouched_for = file.frames.last().map_or(0, |frame| frame.header.durable_through);
+        let first = file.frames.iter().find(|frame| frame.header.first_sequence > vouched_for);
+        header.into_iter().chain(first.map(|first| part(first.offset, file.end))).collect()
+    }
+
+    fn write_again(&self, storage: &dyn Storage) -> Result<(), OpenError> {
+        let offset = u64::try_from(self.offset).unwrap_or(u64::MAX);
+        let written = storage.open(&self.name).and_then(|file| file.write_at(offset, &self.bytes));
+        written.map_err(|error| io_error(storage, &self.name, error))
     }
 }
 
