@@ -352,10 +352,11 @@ impl StoredFile for SimFile {
         let disk = &mut *disk;
         let file = disk.files.entry(self.file).or_default();
         if let Err(error) = failed {
-            // Some of it may have been written, and nobody will ever try again to write the rest.
+            // Some of it may have been written, and nobody will ever try again to write the rest; but the
+            // system may go on showing it for as long as it is up.
             let seen = file.seen.clone();
             file.lose(Cut::Pages, &mut disk.chance);
-            if false {
+            if disk.chance.percent(50) {
                 file.seen = seen;
             }
             return Err(error);

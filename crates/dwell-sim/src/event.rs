@@ -42,6 +42,7 @@ pub enum Event {
 }
 
 /// What a client asks, in small numbers that mean something only in a world.
+#[expect(missing_docs, reason = "the fields are those of the calls")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// Put these.
@@ -243,8 +244,7 @@ fn op(chance: &mut Chance, temper: &Temper) -> Op {
 }
 
 fn put(chance: &mut Chance, temper: &Temper) -> Put {
-    let ladder =
-        if chance.percent(40) { (0..1 + chance.skewed(3)).map(|_| span(chance)).collect() } else { Vec::new() };
+    let ladder = if chance.percent(40) { (0..=chance.skewed(3)).map(|_| span(chance)).collect() } else { Vec::new() };
     Put {
         name: name(chance),
         fresh: chance.percent(15),

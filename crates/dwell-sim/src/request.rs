@@ -63,7 +63,7 @@ pub enum Reply {
     /// To `list`.
     List(Result<Page, TopicError>),
     /// To `topic`.
-    Topic(Option<TopicInfo>),
+    Topic(Option<Box<TopicInfo>>),
     /// To `timeline`.
     Timeline(Result<Vec<u64>, TopicError>),
     /// To `redrive`.
@@ -104,7 +104,7 @@ pub fn ask_store(store: Arc<dyn Store>, request: Request) -> Pending {
             Request::Cancel(items) => Reply::Cancel(store.cancel(items).await?),
             Request::Get(items) => Reply::Get(store.get(items).await?),
             Request::List(query) => Reply::List(store.list(query).await?),
-            Request::Topic(name) => Reply::Topic(store.topic(name).await?),
+            Request::Topic(name) => Reply::Topic(store.topic(name).await?.map(Box::new)),
             Request::Timeline(query) => Reply::Timeline(store.timeline(query).await?),
             Request::Redrive(what) => Reply::Redrive(store.redrive(what).await?),
             Request::Purge(name, what) => Reply::Purge(store.purge(name, what).await?),
@@ -124,7 +124,7 @@ pub fn ask_model(model: &mut Model, now: Timestamp, request: Request) -> Reply {
         Request::Cancel(items) => Reply::Cancel(model.cancel(now, items)),
         Request::Get(items) => Reply::Get(model.get(now, &items)),
         Request::List(query) => Reply::List(model.list(now, &query)),
-        Request::Topic(name) => Reply::Topic(model.topic(now, &name)),
+        Request::Topic(name) => Reply::Topic(model.topic(now, &name).map(Box::new)),
         Request::Timeline(query) => Reply::Timeline(model.timeline(now, &query)),
         Request::Redrive(what) => Reply::Redrive(model.redrive(now, &what)),
         Request::Purge(name, what) => Reply::Purge(model.purge(now, &name, what)),

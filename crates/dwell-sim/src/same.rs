@@ -44,11 +44,11 @@ impl Same {
                 pairs(expected, found, |expected, found| self.put(expected, found))
             }
             (Reply::Lease(expected), Reply::Lease(found)) => {
-                pairs(expected, found, |expected, found| self.leased(expected, found))
+                pairs(expected, found, |expected, found| self.leased(&expected, found))
             }
             (Reply::Change(expected), Reply::Change(found)) => {
                 pairs(expected, found, |expected, found| match (expected, found) {
-                    (Ok(expected), Ok(found)) => self.view(expected, found),
+                    (Ok(expected), Ok(found)) => self.view(&expected, found),
                     (expected, found) => same(&expected, &found),
                 })
             }
@@ -60,7 +60,7 @@ impl Same {
             }
             (Reply::List(Ok(expected)), Reply::List(Ok(found))) => {
                 same(&expected.next.is_some(), &found.next.is_some())?;
-                pairs(expected.jobs, found.jobs, |expected, found| self.view(expected, found))
+                pairs(expected.jobs, found.jobs, |expected, found| self.view(&expected, found))
             }
             (expected, found) => same(&expected, &found),
         }
@@ -93,17 +93,17 @@ impl Same {
         same(expected, &found)
     }
 
-    fn leased(&mut self, expected: LeasedJob, found: LeasedJob) -> Verdict {
+    fn leased(&mut self, expected: &LeasedJob, found: LeasedJob) -> Verdict {
         match (expected.token, found.token) {
             (Some(model), Some(store)) => self.leases.push((model, store)),
             (model, store) => same(&model, &store)?,
         }
-        self.view(expected.view, found.view)
+        self.view(&expected.view, found.view)
     }
 
     fn found(&mut self, expected: Found, found: Found) -> Verdict {
         match (expected, found) {
-            (Found::Live(expected), Found::Live(found)) => self.view(*expected, *found),
+            (Found::Live(expected), Found::Live(found)) => self.view(&expected, *found),
             (Found::Done(expected), Found::Done(found)) => self.done(&expected, found),
             (expected, found) => same(&expected, &found),
         }
@@ -114,7 +114,7 @@ impl Same {
         same(expected, &found)
     }
 
-    fn view(&mut self, expected: JobView, mut found: JobView) -> Verdict {
+    fn view(&mut self, expected: &JobView, mut found: JobView) -> Verdict {
         let name = format!("{}/{}", found.job.topic, found.job.id);
         self.seen.insert(name, (expected.job.version, found.job.version));
         let job = &mut found.job;
@@ -125,7 +125,7 @@ impl Same {
         if expected.job.body.as_bytes() != found.job.body.as_bytes() {
             return Err(format!("the body of {}/{} is another", found.job.topic, found.job.id));
         }
-        same(&expected, &found)
+        same(expected, &found)
     }
 
     /// Checks that numbers and versions belong together, and puts the model's in place of the store's.

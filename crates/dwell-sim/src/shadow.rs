@@ -62,6 +62,11 @@ impl Shadow {
         self.moments.push_back(Moment { sequence, model: self.model.clone() });
     }
 
+    /// The store's last sequence as of the last turn.
+    pub fn sequence(&self) -> Option<u64> {
+        self.moments.back().and_then(|moment| moment.sequence)
+    }
+
     /// The moment that was marked last.
     pub fn last_moment(&self) -> u64 {
         self.forgotten + self.moments.len() as u64 - 1
@@ -159,7 +164,11 @@ impl Shadow {
     /// Something was answered that happened no later than this moment.
     pub fn answered(&mut self, moment: u64) {
         self.needed = self.needed.max(moment);
-        while self.forgotten < self.needed && self.moments.len() > 1 {
+        let needed = usize::try_from(self.needed - self.forgotten).unwrap_or(0);
+        let sequence = self.moments.get(needed).and_then(|moment| moment.sequence);
+        // Time may fall back to when the store came to that sequence, if the wall clock was set back meanwhile.
+        let first = self.moments.iter().position(|moment| sequence.is_some() && moment.sequence == sequence);
+        for _ in 0..first.unwrap_or(needed).min(needed) {
             self.moments.pop_front();
             self.forgotten += 1;
         }

@@ -232,7 +232,8 @@ impl World {
             let moment = self.shadow.last_moment();
             return self.expect(served, moment);
         }
-        self.shadow.mark(None);
+        // Somewhere in this turn the sequence grew, or nowhere.
+        self.shadow.mark(sequence.filter(|sequence| self.shadow.sequence() == Some(*sequence)));
         let before = self.shadow.last_moment();
         self.expect(served, before);
         let mut answers = Vec::new();
@@ -305,7 +306,7 @@ impl World {
 
     fn refused(&mut self, call: &Call, error: &StoreError) -> Result<(), Wrong> {
         match error {
-            StoreError::Failed { .. } if self.stepper.has_failed() => {
+            StoreError::Failed { .. } if self.stepper.has_failed() || self.closing => {
                 self.failed_for.get_or_insert(0);
                 Ok(())
             }
@@ -366,6 +367,9 @@ impl World {
         let faults = self.disk.counts().faults;
         let store = Arc::clone(&self.store);
         self.settle()?;
+        if self.stepper.has_failed() {
+            return self.restart(None);
+        }
         let mut closing: std::pin::Pin<Box<dyn Future<Output = Result<(), StoreError>>>> =
             Box::pin(async move { store.close().await });
         self.closing = true;
