@@ -93,7 +93,8 @@ impl Verb {
         fields.contains(&field)
     }
 
-    fn name(self) -> &'static str {
+    /// Its name, as sent.
+    pub fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, verb)| *verb == self).map_or("", |(word, _)| word)
     }
 }
