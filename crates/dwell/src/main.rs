@@ -2,7 +2,9 @@
 
 mod cli;
 mod exit;
+mod output;
 mod serve;
+mod verbs;
 
 use std::process::ExitCode;
 

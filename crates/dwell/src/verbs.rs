@@ -1,0 +1,79 @@
+//! The verbs of the command line that talk to a server: one file a verb.
+//!
+//! Each is a struct of its flags, whose documentation is its help, with a `run` that makes its calls and says what came
+//! of them. `server` is what they share; `parse` reads what is typed.
+
+mod body;
+mod interrupt;
+mod parse;
+mod server;
+mod settle;
+
+mod ack;
+mod cancel;
+mod get;
+mod jobs;
+mod lease;
+mod r#move;
+mod nack;
+mod pause;
+mod put;
+mod redrive;
+mod resume;
+mod tail;
+mod timeline;
+mod topics;
+mod r#try;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+
+/// What a server can be asked from the command line.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Put(put::Put),
+    Get(get::Get),
+    Move(r#move::Move),
+    Cancel(cancel::Cancel),
+    Lease(lease::Lease),
+    Ack(ack::Ack),
+    Nack(nack::Nack),
+    Tail(tail::Tail),
+    Topics(topics::Topics),
+    Jobs(jobs::Jobs),
+    Timeline(timeline::Timeline),
+    Redrive(redrive::Redrive),
+    Pause(pause::Pause),
+    Resume(resume::Resume),
+    Try(r#try::Try),
+}
+
+impl Verb {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<(), Exit> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Exit::failure(format!("cannot start: {error}")))?;
+        runtime.block_on(self.ask())
+    }
+
+    async fn ask(self) -> Result<(), Exit> {
+        match self {
+            Self::Put(put) => put.run().await,
+            Self::Get(get) => get.run().await,
+            Self::Move(r#move) => r#move.run().await,
+            Self::Cancel(cancel) => cancel.run().await,
+            Self::Lease(lease) => lease.run().await,
+            Self::Ack(ack) => ack.run().await,
+            Self::Nack(nack) => nack.run().await,
+            Self::Tail(tail) => tail.run().await,
+            Self::Topics(topics) => topics.run().await,
+            Self::Jobs(jobs) => jobs.run().await,
+            Self::Timeline(timeline) => timeline.run().await,
+            Self::Redrive(redrive) => redrive.run().await,
+            Self::Pause(pause) => pause.run().await,
+            Self::Resume(resume) => resume.run().await,
+            Self::Try(r#try) => r#try.run().await,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Which server is asked, and how its answers are shown.
+
+use clap::Args;
+use dwell_client::Client;
+use dwell_wire::Instant;
+
+use crate::exit::{Code, Exit};
+
+/// What every verb can be told.
+#[derive(Args, Debug)]
+pub(super) struct Server {
+    /// The server's address
+    #[arg(long, env = "DWELL_URL", default_value = "http://127.0.0.1:3935")]
+    url: String,
+    /// What the server asks for, if it was started with --token
+    #[arg(long, env = "DWELL_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// One JSON object a line instead of text for people
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Server {
+    pub(super) fn client(&self) -> Result<Client, Exit> {
+        let token = self.token.as_deref().filter(|token| !token.is_empty());
+        Client::new(&self.url, token).map_err(|error| Exit::new(Code::Usage, error))
+    }
+}
+
+/// The server's time, which is what its instants are measured by.
+pub(super) async fn now(client: &Client) -> Result<Instant, Exit> {
+    Ok(client.info().await?.now)
+}
