@@ -64,19 +64,20 @@ impl From<ClientError> for Exit {
             ClientError::Unreachable { .. } | ClientError::Lost { .. } => Code::Unreachable,
             ClientError::NotDwell { .. } => Code::Failure,
         };
-        if error.code() == Some(dwell_wire::Code::JobLeased) {
-            return Self::new(code, "a consumer holds the job; wait for it, or say --force");
-        }
-        let advice = match &error {
+        // Where the server speaks of HTTP, say it in flags.
+        let message = match &error {
+            ClientError::Problem(problem) if problem.code == dwell_wire::Code::JobLeased => {
+                "a consumer holds the job; wait for it, or say --force".to_owned()
+            }
             ClientError::Problem(problem) if problem.code == dwell_wire::Code::Unauthorized => {
-                "; --token or DWELL_TOKEN gives one"
+                "not authorised; --token or DWELL_TOKEN must be a token of this server".to_owned()
             }
             ClientError::Unreachable { reason, .. } if reason == "connection refused" => {
-                "; is a server running? try: dwell serve"
+                format!("{error}; is a server running? try: dwell serve")
             }
-            _ => "",
+            _ => error.to_string(),
         };
-        Self::new(code, format!("{error}{advice}"))
+        Self::new(code, message)
     }
 }
 

@@ -1,9 +1,11 @@
-//! The verbs of the command line against a real server: what they print, and the numbers they end with.
+//! The verbs of the command line against a real server: what they print, and the numbers they end with. And the client
+//! that they use, where they do not use all of it.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod world;
 
+mod client;
 mod consuming;
 mod exit_codes;
 mod help;

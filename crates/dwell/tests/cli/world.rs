@@ -150,3 +150,8 @@ pub(crate) fn interrupt(child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
+
+/// Whether a line ends with how far away an instant is; on a slow machine some of the time has passed.
+pub(crate) fn ends_in(line: &str, at_once: &str, soon: &str) -> bool {
+    [at_once, soon].iter().any(|away| line.ends_with(&format!("Z (in {away})\n")))
+}
