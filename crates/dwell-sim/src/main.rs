@@ -8,8 +8,13 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use dwell_sim::event::life;
+use dwell_sim::planted::find;
 use dwell_sim::shrink::shrink;
 use dwell_sim::world::{Tally, World, Wrong};
+use dwell_store_embedded::Bug;
+
+/// Lives in which a planted bug must be found.
+const MOST_LIVES: u64 = 5_000;
 
 /// Simulate the embedded store: one seed is one life with crashes, faults and clock steps.
 ///
@@ -32,12 +37,17 @@ struct Args {
     /// Live this seed alone and print everything that happens
     #[arg(long)]
     seed: Option<u64>,
+
+    /// Plant each known bug and say how many lives it takes to find it
+    #[arg(long)]
+    planted: bool,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let passed = match args.seed {
         Some(seed) => tell(seed),
+        None if args.planted => find_planted(),
         None => search(&args),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -68,6 +78,35 @@ fn tell(seed: u64) -> bool {
             false
         }
     }
+}
+
+/// Finds every planted bug.
+fn find_planted() -> bool {
+    // Bugs panic, too, and that is nothing to read.
+    std::panic::set_hook(Box::new(|_| {}));
+    let (next, missed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(bug) =
+                    Bug::ALL.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
+                {
+                    match find(*bug, MOST_LIVES) {
+                        Some((lives, Wrong(what))) => {
+                            let what: String = what.chars().filter(|c| *c != '\n').take(100).collect();
+                            say(&format!("{:<22} {lives:>5}   {what}", format!("{bug:?}")));
+                        }
+                        None => {
+                            missed.store(true, Ordering::Relaxed);
+                            say(&format!("{:<22} not found in {MOST_LIVES} lives", format!("{bug:?}")));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    !missed.load(Ordering::Relaxed)
 }
 
 /// Lives many seeds on all cores.

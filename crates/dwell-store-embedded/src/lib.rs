@@ -16,6 +16,7 @@ mod dice;
 mod engine;
 mod format;
 mod journal;
+mod planted;
 mod recovery;
 mod runner;
 mod stepper;
@@ -33,5 +34,10 @@ pub use timeline::ClockBehind;
 
 #[doc(hidden)]
 pub use format::fuzzing;
+#[doc(hidden)]
+pub use planted::Bug;
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+pub use planted::plant;
 #[doc(hidden)]
 pub use stepper::Stepper;

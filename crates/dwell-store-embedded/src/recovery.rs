@@ -25,6 +25,7 @@ use crate::format::manifest::{self, Manifest, ManifestError};
 use crate::format::record::{self, Record, Seen};
 use crate::format::segment::{self, SegmentError, SegmentHeader};
 use crate::format::topics::{self, TopicsError};
+use crate::planted::{self, Bug};
 use crate::storage::{OpenDirError, Storage};
 use crate::timeline::{ClockBehind, Timeline};
 
@@ -132,7 +133,9 @@ pub(crate) fn recover(
         number: manifest.number_reserved,
         topic: manifest.topic_ids_reserved,
     };
-    doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
+    if !planted::is(Bug::EndNotWrittenAgain) {
+        doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
+    }
     let ids = engine.ids();
     let synced = thread::scope(|scope| {
         let table = scope.spawn(|| ids.into_table());
@@ -273,6 +276,7 @@ impl<'a> Reading<'a> {
         // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
         let lost = |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > self.last_sequence;
         let damaged = frame::find_later(bytes, *end, *id).any(lost);
+        let damaged = damaged || (planted::is(Bug::FalseAlarm) && why != MISSING);
         if damaged { Err(self.damaged(name, *end, why)) } else { Ok(Some(*end)) }
     }
 
@@ -331,6 +335,9 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// Why frames end where nothing was written.
+const MISSING: &str = "a frame is missing";
+
 /// A segment as it was read: everything that can be said of it alone.
 struct SegmentFile {
     id: u64,
@@ -350,15 +357,7 @@ impl SegmentFile {
         let name = segment::name(id);
         let bytes = read(storage, &name)?;
         let header = SegmentHeader::decode(&bytes);
-        let mut file = Self {
-            id,
-            name,
-            bytes,
-            header,
-            frames: Vec::new(),
-            end: frame::PAGE,
-            why: "a frame is missing".to_owned(),
-        };
+        let mut file = Self { id, name, bytes, header, frames: Vec::new(), end: frame::PAGE, why: MISSING.to_owned() };
         let Ok(SegmentHeader { epoch, .. }) = file.header else { return Ok(file) };
         loop {
             match frame::read_frame(&file.bytes, file.end, id) {

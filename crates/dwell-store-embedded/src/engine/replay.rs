@@ -12,6 +12,7 @@ use super::slots::{IdTable, Ids, Index, Lying, Slot};
 use super::topic::{Place, Topic};
 use super::{Engine, totals};
 use crate::format::record::{self, BodyPart, Cause, Glance, GoneRecord, PhaseKind, Record, TopicId, TopicRecord};
+use crate::planted::{self, Bug};
 
 /// A record that does not fit what came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -253,6 +254,7 @@ impl Engine {
         let now = self.now.at;
         if let Phase::Leased(lease) = &mut self.open(index).phase {
             let grace = lease.ttr.as_millis().min(limits::MINUTE);
+            let grace = if planted::is(Bug::NoGrace) { 0 } else { grace };
             lease.expires_at = lease.expires_at.max(now.plus(grace));
         }
     }

@@ -12,6 +12,7 @@ use super::slots::Index;
 use super::topic::Topic;
 use super::{Engine, totals};
 use crate::format::record::{self, BodyPart, Brief, Cause, GoneCause, PhaseKind, TopicId};
+use crate::planted::{self, Bug};
 
 impl Engine {
     pub(super) fn put(&mut self, jobs: Vec<NewJob>) -> Vec<Result<PutOutcome, PutError>> {
@@ -110,7 +111,13 @@ impl Engine {
             Verdict::Bury { .. } => Cause::Bury,
             Verdict::Extend { .. } => Cause::Extend,
         };
-        let command = Command::Settle { token: item.token, verdict: item.verdict, delivery: item.delivery };
+        let mut token = item.token;
+        if planted::is(Bug::StaleTokenAccepted)
+            && let Phase::Leased(lease) = &self.job(index).phase
+        {
+            token = lease.token;
+        }
+        let command = Command::Settle { token, verdict: item.verdict, delivery: item.delivery };
         match self.command(index, command, cause).map_err(|_| LeaseLost)? {
             Effect::Acked => self.finish(index, GoneCause::Ack),
             Effect::Lives | Effect::Cancelled => {}
@@ -158,6 +165,9 @@ impl Engine {
         if self.slots.get(index).brief.phase == PhaseKind::Leased && !item.force {
             return Err(CancelError::JobLeased);
         }
+        if planted::is(Bug::CancelLies) && self.job(index).state(self.now.at) == dwell_core::State::Ready {
+            return Ok(());
+        }
         self.log_gone(index, GoneCause::Cancel);
         self.remove(index);
         Ok(())
@@ -175,12 +185,21 @@ impl Engine {
         let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
         let moment = Moment { now: self.now.core(), version: self.batch.version(), random, rules };
         let result = state::apply(job, command, &moment);
+        if planted::is(Bug::AttemptAtNack) && result == Ok(Effect::Lives) {
+            match cause {
+                Cause::Lease => job.attempt -= 1,
+                Cause::Nack => job.attempt += 1,
+                _ => {}
+            }
+        }
         if result == Ok(Effect::Lives) {
             let is_buried = matches!(job.phase, Phase::Buried(_));
             totals::count(&mut topic.totals, cause, was_buried, is_buried);
             let body = if carries_body { BodyPart::Here } else { BodyPart::Kept };
             let home = self.batch.segment();
-            self.batch.log(|out| record::encode_job(out, topic.id, cause, job, body));
+            if !(planted::is(Bug::LeaseNotLogged) && cause == Cause::Lease) {
+                self.batch.log(|out| record::encode_job(out, topic.id, cause, job, body));
+            }
             if carries_body {
                 self.slots.get_mut(index).home = home;
             }

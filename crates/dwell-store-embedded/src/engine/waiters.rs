@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 
 use super::answers::Reply;
 use crate::format::record::TopicId;
+use crate::planted::{self, Bug};
 
 /// How many may wait at once: a few hundred bytes each.
 const MOST: usize = 1_000_000;
@@ -106,7 +107,7 @@ impl Waiters {
 
     /// Something has changed in this topic.
     pub(super) fn mark(&mut self, topic: TopicId) {
-        if !self.all.is_empty() {
+        if !self.all.is_empty() && !planted::is(Bug::LostWakeUp) {
             self.marked.insert(topic);
         }
     }
@@ -132,6 +133,9 @@ impl Waiters {
     /// Takes out those whose time is over.
     pub(super) fn expired(&mut self, now: Duration) -> Vec<Waiter> {
         let mut expired = Vec::new();
+        if planted::is(Bug::WaitsForEver) {
+            return expired;
+        }
         while let Some(&(deadline, id)) = self.by_deadline.first()
             && deadline <= now
         {

@@ -1,0 +1,82 @@
+//! Bugs that can be planted, so that the simulation can show that it finds them.
+//!
+//! Without the feature `planted`, which only `dwell-sim` asks for, [`is`] is a constant and nothing of this is there.
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+bugs! {
+    /// Frames are written and not synced.
+    SkippedSync,
+    /// Answers leave before what they saw is durable.
+    AnswersBeforeSync,
+    /// The topics go to disk before the frame with the last changes to them.
+    TopicsBeforeJournal,
+    /// A new segment's name is not made durable.
+    NamesNotSynced,
+    /// What a start has read is synced but not written again.
+    EndNotWrittenAgain,
+    /// A torn frame that was never acknowledged stops the start.
+    FalseAlarm,
+    /// A segment is freed while it has jobs that are nowhere else.
+    FreedTooEarly,
+    /// A failed sync is taken for a good one.
+    FailureIgnored,
+    /// Any token of a job settles its lease.
+    StaleTokenAccepted,
+    /// What is due in a millisecond is due.
+    EarlyByOne,
+    /// Delays count from the millisecond that has begun, not from the next.
+    DelaysRoundedDown,
+    /// Leases are not logged.
+    LeaseNotLogged,
+    /// Attempts count when they fail, not when they begin.
+    AttemptAtNack,
+    /// Leases end while the store is down.
+    NoGrace,
+    /// A cancelled job that was ready stays.
+    CancelLies,
+    /// Pauses are not logged.
+    PauseNotLogged,
+    /// Consumers that wait are not told of new jobs.
+    LostWakeUp,
+    /// Who came last is served first.
+    LastComeFirstServed,
+    /// Consumers wait for longer than they said.
+    WaitsForEver,
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug into everything that runs on this thread, or removes it.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+/// Whether this bug is there.
+#[cfg(feature = "planted")]
+pub(crate) fn is(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Whether this bug is there: no.
+#[cfg(not(feature = "planted"))]
+pub(crate) const fn is(_: Bug) -> bool {
+    false
+}
