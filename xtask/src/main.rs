@@ -1,7 +1,8 @@
-//! The project's own chores: `cargo xtask test` and `cargo xtask tidy`. One module a verb.
+//! The project's own chores: `cargo xtask test`, `cargo xtask tidy` and `cargo xtask sim`. One module a verb.
 
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
+mod sim;
 mod test;
 mod tidy;
 mod workspace;
@@ -24,6 +25,11 @@ enum Chore {
     /// Prints each finding as `path:line: what is wrong; what would be right`. Exits with 0 if
     /// there are none.
     Tidy(tidy::Args),
+    /// Simulate the embedded store from seeds: crashes, faults, clock steps.
+    ///
+    /// `--seeds N` or `--minutes M` of lives on all cores, `--seed S` to read one, `--planted` to see that bugs are
+    /// found.
+    Sim(sim::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -32,6 +38,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let clean = match chore {
         Chore::Test(args) => test::run(&args, &workspace),
         Chore::Tidy(args) => tidy::run(&args, &workspace)?,
+        Chore::Sim(args) => sim::run(&args, &workspace)?,
     };
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -5,6 +5,7 @@
 
 mod cargo_test;
 mod examples;
+mod simulation;
 mod stream;
 mod summary;
 mod tally;
@@ -36,6 +37,11 @@ const STEPS: &[Step] = &[
         run: workspace_tests::run,
     },
     Step { name: "examples", about: "build every example, run the fast ones", run: examples::run },
+    Step {
+        name: "simulation",
+        about: "live seeds of the embedded store for 3 minutes, find every planted bug",
+        run: simulation::run,
+    },
 ];
 
 /// Arguments of `cargo xtask test`.

@@ -1,0 +1,35 @@
+//! Step `simulation`: lives seeds of the embedded store for three minutes, and finds every bug that is planted.
+//!
+//! Seeds are not tests and are not counted as such; one that goes wrong makes the step fail. The lives begin at a seed
+//! that differs from day to day, so that every run tries something new; what it finds is printed with its seed.
+
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+
+use super::tally::Tally;
+use crate::workspace::{PROFILE, Workspace};
+
+/// How long it goes on.
+const MINUTES: &str = "3";
+
+pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<()> {
+    // With the whole workspace, as the tests do, so that nothing is built twice.
+    let build = workspace.cargo("build").args(["--workspace", "--bins", "--profile", PROFILE]).status();
+    ensure!(build.context("cannot start cargo")?.success(), "the workspace does not build");
+    let program = workspace.metadata.target_directory.join(PROFILE).join("dwell-sim");
+    let planted = Command::new(&program).arg("--planted").status().context("cannot start dwell-sim")?;
+    ensure!(planted.success(), "a planted bug was not found");
+    let from = first_seed().to_string();
+    let lived = Command::new(&program).args(["--minutes", MINUTES, "--from", &from]).status()?;
+    ensure!(lived.success(), "a life went wrong");
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "every day has its own seeds")]
+fn first_seed() -> u64 {
+    const DAY: u64 = 86_400;
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    seconds / DAY * 1_000_000
+}
