@@ -192,7 +192,7 @@ fn span(chance: &mut Chance) -> u64 {
 }
 
 fn op(chance: &mut Chance, temper: &Temper) -> Op {
-    match chance.within(0..40) {
+    match chance.within(0..42) {
         0..=13 => {
             let count = 1 + chance.skewed(4);
             Op::Put((0..count).map(|_| put(chance, temper)).collect())
@@ -237,7 +237,7 @@ fn op(chance: &mut Chance, temper: &Temper) -> Op {
             max_in_flight: chance.within(0..3),
             ttl: chance.one_of(&[0, 0, 0, 2_000]),
             keep_buried: chance.one_of(&[0, 0, 3_000]),
-            keep_done: chance.one_of(&[0, 0, 3_000]),
+            keep_done: chance.one_of(&[0, 0, 500, 3_000]),
             ttr: chance.one_of(&[0, 0, 1_000, 5_000]),
         },
     }

@@ -92,21 +92,23 @@ fn find_planted() -> bool {
                 while let Some(bug) =
                     Bug::ALL.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
-                    match find(*bug, MOST_LIVES) {
-                        Some((lives, Wrong(what))) => {
-                            let what: String = what.chars().filter(|c| *c != '\n').take(100).collect();
-                            say(&format!("{:<22} {lives:>5}   {what}", format!("{bug:?}")));
-                        }
-                        None => {
-                            missed.store(true, Ordering::Relaxed);
-                            say(&format!("{:<22} not found in {MOST_LIVES} lives", format!("{bug:?}")));
-                        }
-                    }
+                    say(&found_in(*bug, &missed));
                 }
             });
         }
     });
     !missed.load(Ordering::Relaxed)
+}
+
+/// Says how many lives it took to find a bug, and what gave it away.
+fn found_in(bug: Bug, missed: &AtomicBool) -> String {
+    let name = format!("{bug:?}");
+    if let Some((lives, Wrong(what))) = find(bug, MOST_LIVES) {
+        let what: String = what.chars().filter(|c| *c != '\n').take(100).collect();
+        return format!("{name:<22} {lives:>5}   {what}");
+    }
+    missed.store(true, Ordering::Relaxed);
+    format!("{name:<22} not found in {MOST_LIVES} lives")
 }
 
 /// Lives many seeds on all cores.

@@ -36,15 +36,15 @@ struct Waiting {
 }
 
 struct Moment {
-    /// The store's last sequence then; unknown in the middle of a turn.
-    sequence: Option<u64>,
+    /// The store's last sequence then.
+    sequence: u64,
     model: Model,
 }
 
 impl Shadow {
     /// A store without jobs.
     pub fn new(model: Model, now: Timestamp, sequence: u64) -> Self {
-        let moments = VecDeque::from([Moment { sequence: Some(sequence), model: model.clone() }]);
+        let moments = VecDeque::from([Moment { sequence, model: model.clone() }]);
         Self { model, now, waiting: VecDeque::new(), moments, forgotten: 0, needed: 0 }
     }
 
@@ -58,13 +58,8 @@ impl Shadow {
     }
 
     /// The half is over.
-    pub fn mark(&mut self, sequence: Option<u64>) {
+    pub fn mark(&mut self, sequence: u64) {
         self.moments.push_back(Moment { sequence, model: self.model.clone() });
-    }
-
-    /// The store's last sequence as of the last turn.
-    pub fn sequence(&self) -> Option<u64> {
-        self.moments.back().and_then(|moment| moment.sequence)
     }
 
     /// The moment that was marked last.
@@ -165,9 +160,9 @@ impl Shadow {
     pub fn answered(&mut self, moment: u64) {
         self.needed = self.needed.max(moment);
         let needed = usize::try_from(self.needed - self.forgotten).unwrap_or(0);
-        let sequence = self.moments.get(needed).and_then(|moment| moment.sequence);
+        let sequence = self.moments.get(needed).map(|moment| moment.sequence);
         // Time may fall back to when the store came to that sequence, if the wall clock was set back meanwhile.
-        let first = self.moments.iter().position(|moment| sequence.is_some() && moment.sequence == sequence);
+        let first = self.moments.iter().position(|moment| Some(moment.sequence) == sequence);
         for _ in 0..first.unwrap_or(needed).min(needed) {
             self.moments.pop_front();
             self.forgotten += 1;
@@ -176,25 +171,24 @@ impl Shadow {
 
     /// The store was started again and has read back everything up to `sequence`: goes back to that moment.
     pub fn restart(&mut self, sequence: u64, now: Timestamp) -> Result<(), String> {
-        let is_it = |moment: &Moment| moment.sequence == Some(sequence);
-        let exact = self.moments.iter().rposition(is_it);
-        let later = self.moments.iter().position(|moment| moment.sequence.is_some_and(|known| known > sequence));
-        let found = exact.or_else(|| later.map(|later| later.saturating_sub(1)));
-        let found = found.ok_or_else(|| format!("read back up to sequence {sequence}, which was never given"))?;
-        if exact.is_none() && self.moments[found].sequence.is_some_and(|known| known > sequence) {
-            return Err(format!("read back only up to sequence {sequence}: what was answered later is lost"));
-        }
-        if self.forgotten + (found as u64) < self.needed {
-            return Err(format!("read back only up to sequence {sequence}: what was answered later is lost"));
+        let is_it = |moment: &Moment| moment.sequence == sequence;
+        let lost = || format!("read back only up to sequence {sequence}: what was answered later is lost");
+        let Some(last) = self.moments.iter().rposition(is_it) else {
+            let never = || format!("read back up to sequence {sequence}, in the middle of something");
+            let later = self.moments.front().is_some_and(|moment| moment.sequence > sequence);
+            return Err(if later { lost() } else { never() });
+        };
+        if self.forgotten + (last as u64) < self.needed {
+            return Err(lost());
         }
         // Turns that logged nothing left no trace: the store is as it was when it came to that sequence.
-        let first = self.moments.iter().position(is_it).unwrap_or(found);
+        let first = self.moments.iter().position(is_it).unwrap_or(last);
         self.model = self.moments[first].model.clone();
         self.model.set_fraction(0);
         self.model.restart(now);
         self.now = now;
         self.waiting.clear();
-        self.moments = VecDeque::from([Moment { sequence: Some(sequence), model: self.model.clone() }]);
+        self.moments = VecDeque::from([Moment { sequence, model: self.model.clone() }]);
         self.forgotten = 0;
         self.needed = 0;
         Ok(())

@@ -223,7 +223,7 @@ impl World {
     }
 
     fn shadow_turn(&mut self, at: Timestamp, up: Timestamp) {
-        let (real, sequence) = (self.clock.run(), self.stepper.last_sequence());
+        let (real, sequence) = (self.clock.run(), self.stepper.last_sequence().unwrap_or(0));
         let served = self.shadow.tick(at, up, real);
         if self.queued.is_empty() || self.stepper.has_failed() || self.closing {
             // What was asked is refused.
@@ -232,8 +232,7 @@ impl World {
             let moment = self.shadow.last_moment();
             return self.expect(served, moment);
         }
-        // Somewhere in this turn the sequence grew, or nowhere.
-        self.shadow.mark(sequence.filter(|sequence| self.shadow.sequence() == Some(*sequence)));
+        self.shadow.mark(self.stepper.sequence_before_calls().unwrap_or(sequence));
         let before = self.shadow.last_moment();
         self.expect(served, before);
         let mut answers = Vec::new();

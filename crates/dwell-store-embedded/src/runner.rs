@@ -91,6 +91,8 @@ pub(crate) struct Runner {
     pub(crate) backlog: VecDeque<(Command, OwnedSemaphorePermit)>,
     /// Whether there is more to do at once, even if nobody calls.
     pub(crate) busy: bool,
+    /// The last sequence given before the last turn took calls; simulators ask.
+    pub(crate) before_calls: u64,
 }
 
 impl Runner {
@@ -121,6 +123,7 @@ impl Runner {
         for event in events {
             self.handle(event);
         }
+        self.before_calls = self.engine.journal().last_sequence;
         while (self.engine.journal().batched < FULL_BATCH || self.engine.has_failed())
             && let Some((command, permit)) = self.backlog.pop_front()
         {

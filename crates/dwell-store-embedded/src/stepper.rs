@@ -60,6 +60,11 @@ impl Stepper {
         self.runner.as_ref().map(|runner| runner.engine.journal().last_sequence)
     }
 
+    /// The last sequence that was given before the last turn of the engine took calls.
+    pub fn sequence_before_calls(&self) -> Option<u64> {
+        self.runner.as_ref().map(|runner| runner.before_calls)
+    }
+
     /// One piece of the journal's work, or, if there is none and it is time, its sync. False if there was nothing to do.
     pub fn journal_turn(&mut self) -> bool {
         let Some((journal, work)) = &mut self.journal else { return false };

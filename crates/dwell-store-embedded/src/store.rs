@@ -122,6 +122,7 @@ impl EmbeddedStore {
             closing: None,
             backlog: VecDeque::new(),
             busy: false,
+            before_calls: 0,
         };
         let store = Self {
             events,

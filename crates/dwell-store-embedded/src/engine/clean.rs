@@ -66,8 +66,11 @@ impl Engine {
     fn wants_cleaning(&self) -> bool {
         /// Segments that are kept however little is live.
         const KEPT: u64 = 4;
+        /// Bytes a job counts for beside its record: to free a segment takes a walk over all jobs and several syncs, so
+        /// it must be worth it where jobs are small, or are drained faster than that.
+        const BESIDE: usize = 512;
         let segments = self.batch.segment() - self.cleaning.first;
-        let live = self.slots.live() + self.done.weight();
+        let live = self.slots.live() + self.slots.len() * BESIDE + self.done.weight();
         segments > KEPT + 2 * (live as u64 / self.settings.segment)
     }
 
@@ -109,7 +112,15 @@ impl Engine {
     pub(crate) fn topics_file(&self) -> Vec<u8> {
         let mut file = topics::room();
         for topic in self.topics.values() {
-            record::encode_topic(&mut file, topic.id, &topic.name, &topic.policy, topic.pause, &topic.totals);
+            record::encode_topic(
+                &mut file,
+                topic.id,
+                &topic.name,
+                &topic.policy,
+                topic.pause,
+                &topic.totals,
+                topic.forgotten,
+            );
         }
         let count = u32::try_from(self.topics.len()).expect("fewer than 2^32 topics");
         topics::seal(&mut file, self.batch.last_sequence(), count);

@@ -69,20 +69,33 @@ impl DoneJobs {
         all.filter(move |(_, _, home)| **home == segment)
     }
 
-    fn forget(&mut self, topic: TopicId, policy: &TopicPolicy, now: Timestamp) {
-        let Some(of_topic) = self.by_topic.get_mut(&topic) else { return };
+    /// Forgets those of a topic whose time is over; the version of the last one, 0 if there is none.
+    pub(super) fn forget(&mut self, topic: TopicId, policy: &TopicPolicy, now: Timestamp) -> u64 {
+        self.forget_while(topic, |done| !is_kept(done, policy, now))
+    }
+
+    /// Forgets those of a topic up to this version.
+    pub(super) fn forget_through(&mut self, topic: TopicId, version: u64) {
+        self.forget_while(topic, |done| done.version.get() <= version);
+    }
+
+    fn forget_while(&mut self, topic: TopicId, over: impl Fn(&DoneJob) -> bool) -> u64 {
+        let mut last = 0;
+        let Some(of_topic) = self.by_topic.get_mut(&topic) else { return last };
         while let Some((id, number)) = of_topic.oldest_first.front() {
             match of_topic.by_id.get(id).filter(|remembered| remembered.done.number == *number) {
-                Some(remembered) if is_kept(&remembered.done, policy, now) => return,
-                Some(_) => {
+                Some(remembered) if over(&remembered.done) => {
+                    last = remembered.done.version.get();
                     of_topic.by_id.remove(id);
                     self.weight -= weight(id.as_str());
                 }
+                Some(_) => return last,
                 None => {}
             }
             of_topic.oldest_first.pop_front();
         }
         self.by_topic.remove(&topic);
+        last
     }
 }
 

@@ -256,7 +256,8 @@ impl Slots {
 
     pub(super) fn load(&mut self, topic: TopicId, brief: Brief, id: &str, record: Lying, home: u64) {
         let form = Form::Packed(self.arena.hold(record.chunk, record.at, record.length));
-        let slot = Slot { brief, form, topic, indexed: Indexed::None, timer: None, home };
+        // Nearly all of them wait for their time; so the slots of most need not be written again.
+        let slot = Slot { brief, form, topic, indexed: Indexed::Delayed, timer: None, home };
         let index = self.pages.insert(slot);
         self.list_number(brief.number, index);
         let hash = self.hash_id(topic, id);

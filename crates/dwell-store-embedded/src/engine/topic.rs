@@ -24,6 +24,8 @@ pub(super) struct Topic {
     pub(super) policy: TopicPolicy,
     pub(super) pause: Pause,
     pub(super) totals: Totals,
+    /// Acked jobs up to this version are no longer remembered.
+    pub(super) forgotten: u64,
     pub(super) bucket: Option<RateBucket>,
     /// Fires when a pause ends or a bucket fills.
     pub(super) timer: Option<Key>,
@@ -48,6 +50,7 @@ impl Topic {
             policy: TopicPolicy::default(),
             pause: Pause::Off,
             totals: Totals::default(),
+            forgotten: 0,
             bucket: None,
             timer: None,
             promotion: None,

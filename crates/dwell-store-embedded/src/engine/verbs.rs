@@ -91,8 +91,8 @@ impl Engine {
 
     /// Logs a topic as it is.
     pub(super) fn log_topic(&mut self, id: TopicId) {
-        let Topic { name, policy, pause, totals, .. } = &self.topics[&id];
-        self.batch.log(|out| record::encode_topic(out, id, name, policy, *pause, totals));
+        let Topic { name, policy, pause, totals, forgotten, .. } = &self.topics[&id];
+        self.batch.log(|out| record::encode_topic(out, id, name, policy, *pause, totals, *forgotten));
     }
 
     pub(super) fn settle(&mut self, items: Vec<Settle>) -> Vec<Result<(), LeaseLost>> {

@@ -73,7 +73,7 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &Record) {
         Record::Job(r) => record::encode_job(out, r.topic, r.cause, &r.job, r.body),
         Record::Gone(r) => record::encode_gone(out, r),
         Record::Done(r) => record::encode_done(out, r.topic, &r.done),
-        Record::Topic(r) => record::encode_topic(out, r.id, &r.name, &r.policy, r.pause, &r.totals),
+        Record::Topic(r) => record::encode_topic(out, r.id, &r.name, &r.policy, r.pause, &r.totals, r.forgotten),
         Record::TopicGone(id) => record::encode_topic_gone(out, *id),
     }
 }

@@ -101,6 +101,8 @@ pub(crate) struct TopicRecord {
     pub pause: Pause,
     /// What has happened in it.
     pub totals: Totals,
+    /// Acked jobs up to this version are no longer remembered.
+    pub forgotten: u64,
 }
 
 /// An enum stored as one byte: the place of the variant in its list. Variants are only ever added, at the end.
@@ -219,9 +221,10 @@ pub(crate) fn encode_topic(
     policy: &TopicPolicy,
     pause: Pause,
     totals: &Totals,
+    forgotten: u64,
 ) {
     out.push(TOPIC);
-    topic::encode(out, id, name, policy, pause, totals);
+    topic::encode(out, id, name, policy, pause, totals, forgotten);
 }
 
 /// Appends a [`Record::TopicGone`].

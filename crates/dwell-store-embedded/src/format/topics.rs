@@ -128,7 +128,15 @@ mod tests {
     fn file(topics: &[TopicRecord], sequence: u64) -> Vec<u8> {
         let mut buffer = room();
         for topic in topics {
-            record::encode_topic(&mut buffer, topic.id, &topic.name, &topic.policy, topic.pause, &topic.totals);
+            record::encode_topic(
+                &mut buffer,
+                topic.id,
+                &topic.name,
+                &topic.policy,
+                topic.pause,
+                &topic.totals,
+                topic.forgotten,
+            );
         }
         seal(&mut buffer, sequence, u32::try_from(topics.len()).unwrap());
         buffer

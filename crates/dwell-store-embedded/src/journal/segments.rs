@@ -79,6 +79,8 @@ pub(crate) struct Spares {
 #[derive(Default)]
 struct Shared {
     ready: Vec<String>,
+    /// Files of an earlier run that are of no use.
+    leftovers: Vec<String>,
     made: u64,
     stopped: bool,
 }
@@ -92,7 +94,7 @@ impl Shared {
 }
 
 impl Spares {
-    /// The spares an earlier run left, as far as they are whole; the rest of its files goes.
+    /// The spares an earlier run left, as far as they are whole; the rest of its files goes once there is time.
     pub(crate) fn adopt(storage: &dyn Storage, size: u64) -> io::Result<Self> {
         let mut kept = Shared::default();
         for name in storage.list()?.into_iter().filter(|name| name.starts_with(segment::SPARE_PREFIX)) {
@@ -100,7 +102,7 @@ impl Spares {
             if kept.ready.len() < SPARES && storage.open(&name)?.len()? == size {
                 kept.ready.push(name);
             } else {
-                storage.remove(&name)?;
+                kept.leftovers.push(name);
             }
         }
         Ok(Self { shared: Arc::new((Mutex::new(kept), Condvar::new())), size })
@@ -130,6 +132,7 @@ impl Spares {
 
     /// Keeps spares ready until told to stop. A spare that cannot be made is none; the journal does without.
     pub(crate) fn run(&self, storage: &dyn Storage) {
+        self.remove_leftovers(storage);
         loop {
             let mut kept = self.lock();
             while kept.ready.len() >= SPARES && !kept.stopped {
@@ -145,8 +148,17 @@ impl Spares {
         }
     }
 
+    fn remove_leftovers(&self, storage: &dyn Storage) {
+        let leftovers = std::mem::take(&mut self.lock().leftovers);
+        for name in leftovers {
+            // One that stays is in nobody's way: the next start tries again.
+            storage.remove(&name).ok();
+        }
+    }
+
     /// Makes one spare, if one is wanted; false if that did not work.
     pub(crate) fn make_one(&self, storage: &dyn Storage) -> bool {
+        self.remove_leftovers(storage);
         let mut kept = self.lock();
         if kept.ready.len() >= SPARES {
             return true;

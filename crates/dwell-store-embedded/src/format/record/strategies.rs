@@ -205,8 +205,14 @@ fn topic_id() -> impl Strategy<Value = TopicId> {
 pub(crate) fn topic() -> impl Strategy<Value = TopicRecord> {
     let name = prop_oneof![Just("x".repeat(limits::MAX_TOPIC_NAME)), "[a-zA-Z0-9._+/;$()]{3,40}"];
     let pause = prop_oneof![Just(Pause::Off), Just(Pause::On), timestamp().prop_map(Pause::Until)];
-    (topic_id(), name, policy().boxed(), pause, totals().boxed()).prop_map(|(id, name, policy, pause, totals)| {
-        TopicRecord { id, name: TopicName::new(&name).unwrap(), policy, pause, totals }
+    let fields = (topic_id(), name, policy().boxed(), pause, totals().boxed(), any::<u64>());
+    fields.prop_map(|(id, name, policy, pause, totals, forgotten)| TopicRecord {
+        id,
+        name: TopicName::new(&name).unwrap(),
+        policy,
+        pause,
+        totals,
+        forgotten,
     })
 }
 

@@ -87,7 +87,14 @@ pub(super) fn full_topic() -> TopicRecord {
         cancelled: 9,
         purged: 10,
     };
-    TopicRecord { id: TopicId(300), name: TopicName::new("mail").unwrap(), policy, pause: Pause::Until(at(77)), totals }
+    TopicRecord {
+        id: TopicId(300),
+        name: TopicName::new("mail").unwrap(),
+        policy,
+        pause: Pause::Until(at(77)),
+        totals,
+        forgotten: 99,
+    }
 }
 
 #[test]

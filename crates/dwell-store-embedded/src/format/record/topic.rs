@@ -3,6 +3,7 @@
 //! ```text
 //! flags (2 bytes) │ topic │ name │ [ttr] │ [retry] │ [ttl] │ [deliver_to] │ secrets: count, each
 //! │ [max_in_flight] │ [max_rate] (8 bytes) │ [keep_buried] │ [keep_done] │ [paused until] │ ten totals
+//! │ forgotten
 //! ```
 //!
 //! A retry policy: attempts, then 0 and the steps of a ladder after their count, or 1 and initial, max, factor (8
@@ -42,6 +43,7 @@ pub(crate) fn encode(
     policy: &TopicPolicy,
     pause: Pause,
     totals: &Totals,
+    forgotten: u64,
 ) {
     put_u16(out, flags(policy, pause));
     put_varint(out, id.0.into());
@@ -51,6 +53,7 @@ pub(crate) fn encode(
         put_varint(out, until.as_millis());
     }
     put_totals(out, totals);
+    put_varint(out, forgotten);
 }
 
 fn flags(policy: &TopicPolicy, pause: Pause) -> u16 {
@@ -149,7 +152,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<TopicRecord, Damage> {
     } else {
         Pause::Off
     };
-    Ok(TopicRecord { id, name, policy, pause, totals: totals(reader)? })
+    Ok(TopicRecord { id, name, policy, pause, totals: totals(reader)?, forgotten: reader.varint()? })
 }
 
 fn policy(reader: &mut Reader<'_>, flags: u16) -> Result<TopicPolicy, Damage> {

@@ -1,0 +1,84 @@
+//! Lives that once went wrong, made short. Those about the disk are planted bugs by now (`Bug::EndNotWrittenAgain`,
+//! `Bug::TopicsBeforeJournal`).
+
+use dwell_sim::disk::Cut;
+use dwell_sim::event::{Due, Event, Name, Op, Put, Verb};
+use dwell_sim::world::{Wrong, live_caught};
+
+fn put(topic: u64, id: u64, due: Due) -> Put {
+    Put {
+        name: Name { topic, id },
+        fresh: false,
+        due,
+        priority: 0,
+        if_exists: 0,
+        force: false,
+        ladder: Vec::new(),
+        ttl: 0,
+        ttr: 0,
+        body: 8,
+    }
+}
+
+fn lease(topics: u64, max: u64, wait: u64) -> Event {
+    Event::Call(Op::Lease { topics, max, wait, ttr: 0, auto_ack: false })
+}
+
+fn keep_done(topic: u64, keep_done: u64) -> Event {
+    Event::Call(Op::Policy { topic, max_in_flight: 0, ttl: 0, keep_buried: 0, keep_done, ttr: 0 })
+}
+
+#[track_caller]
+fn assert_fine(events: &[Event]) {
+    if let Err(Wrong(wrong)) = live_caught(7, events) {
+        panic!("{wrong}");
+    }
+}
+
+/// Two topics had something new at once; who waited for both took what someone who had come earlier waited for.
+#[test]
+fn nobody_is_overtaken_by_who_waits_for_more() {
+    assert_fine(&[
+        Event::Call(Op::Put(vec![put(0, 0, Due::In(0)), put(1, 0, Due::In(0)), put(2, 0, Due::In(0))])),
+        lease(7, 3, 0),
+        lease(0b101, 2, 10_000),
+        lease(0b110, 3, 10_000),
+        Event::Call(Op::Put(vec![put(2, 1, Due::In(0)), put(1, 1, Due::In(0))])),
+    ]);
+}
+
+/// What one policy no longer remembered came back with the next one, and after a restart.
+#[test]
+fn what_was_forgotten_stays_forgotten() {
+    for (first, second, pause) in [(3_000, 0, 0), (500, 3_000, 600)] {
+        assert_fine(&[
+            keep_done(0, first),
+            Event::Call(Op::Put(vec![put(0, 0, Due::In(0))])),
+            lease(1, 1, 0),
+            Event::Pass(1),
+            Event::Call(Op::Settle(vec![(0, Verb::Ack)])),
+            Event::Pass(0),
+            Event::Oversleep(pause),
+            keep_done(0, second),
+            Event::Engine,
+            keep_done(0, 3_000),
+            Event::Look,
+            Event::Cut(Cut::Keep),
+            Event::Look,
+        ]);
+    }
+}
+
+/// Time falls back to the last mark if the wall clock was set back: allowed, and the shadow must know.
+#[test]
+fn time_may_fall_back_to_the_last_mark() {
+    assert_fine(&[
+        keep_done(1, 3_000),
+        Event::Call(Op::Put(vec![put(1, 1, Due::In(0))])),
+        Event::Call(Op::Lease { topics: 7, max: 2, wait: 0, ttr: 2_000, auto_ack: true }),
+        Event::StepWall(-2_285_007),
+        Event::Pass(5_000),
+        Event::Look,
+        Event::Cut(Cut::Keep),
+    ]);
+}
