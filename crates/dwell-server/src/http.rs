@@ -4,8 +4,8 @@
 //!   route.
 //! - One file a resource: `jobs`, `batches`, `leases`, `settle`, `topics`, `lists`, `timeline`, `dead_letters`, `server`,
 //!   `clock`.
-//! - `body`, `query` and `names` read what comes in; `read` turns what travels into what a store takes, `show` the other
-//!   way; `answer` is what goes out.
+//! - `body`, `query` and `names` read what comes in, `rest` what is left of it; `read` turns what travels into what a
+//!   store takes, `show` the other way; `answer` is what goes out.
 //! - `docs` is the OpenAPI document and the page that shows it.
 
 mod accept;
@@ -33,6 +33,7 @@ mod body;
 mod names;
 mod query;
 mod read;
+mod rest;
 mod show;
 
 pub use accept::serve;

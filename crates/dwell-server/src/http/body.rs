@@ -17,10 +17,8 @@ use super::{App, REQUEST_ROOM};
 
 /// Bytes of a request.
 pub(super) const MOST: usize = 64 << 20;
-/// Bytes of a refused request that are read and dropped, so that its sender gets to read the refusal.
-const DRAIN: usize = 32 << 20;
 /// Some of a body must arrive within this.
-const PART: Duration = Duration::from_secs(15);
+pub(super) const PART: Duration = Duration::from_secs(15);
 /// All of a body must arrive within this.
 const WHOLE: Duration = Duration::from_mins(5);
 /// How long a request waits for room.
@@ -40,12 +38,11 @@ pub(super) async fn read(app: &App, request: Request<Body>) -> Result<Text, Fail
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let is_empty = announced == Some(0) || http_body::Body::is_end_stream(request.body());
     if !is_empty && !is_json(headers) {
-        drain(request).await;
-        let detail = "a request with a body needs the header \"content-type: application/json\"";
-        return Err(Failure::new(Code::UnsupportedMediaType, detail));
+        // Who does not say how much is to come may have nothing to send; who asks first has something.
+        let may_be_empty = announced.is_none() && !headers.contains_key(EXPECT);
+        return if may_be_empty { nothing(app, request).await } else { Err(not_json()) };
     }
     if announced.is_some_and(|length| length > MOST) {
-        drain(request).await;
         return Err(too_large());
     }
     let room = timeout(ROOM, Arc::clone(&app.room).acquire_many_owned(units(announced.unwrap_or(0)))).await;
@@ -54,6 +51,15 @@ pub(super) async fn read(app: &App, request: Request<Body>) -> Result<Text, Fail
         Ok(bytes) => Ok(Text { bytes: bytes?, _room: room }),
         Err(_) => Err(too_slow()),
     }
+}
+
+/// Reads a body that is not JSON and so has to be empty.
+async fn nothing(app: &App, request: Request<Body>) -> Result<Text, Failure> {
+    if next(&mut request.into_body()).await?.is_some() {
+        return Err(not_json());
+    }
+    let room = Arc::clone(&app.room).acquire_many_owned(0).await.map_err(|_| no_room())?;
+    Ok(Text { bytes: Bytes::new(), _room: room })
 }
 
 async fn collect(
@@ -70,7 +76,6 @@ async fn collect(
     whole.extend_from_slice(&first);
     while let Some(part) = next(&mut body).await? {
         if whole.len() + part.len() > MOST {
-            drain_body(body).await;
             return Err(too_large());
         }
         let short = units(whole.len() + part.len()).saturating_sub(u32::try_from(room.num_permits()).unwrap_or(0));
@@ -85,7 +90,7 @@ async fn collect(
 }
 
 /// The next part of a body.
-async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+pub(super) async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     loop {
         match timeout(PART, body.frame()).await {
             Err(_) => return Err(too_slow()),
@@ -113,23 +118,6 @@ pub(super) async fn decode<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
 }
 
-/// Reads and drops what is left of a refused request, up to a point.
-pub(super) async fn drain(request: Request<Body>) {
-    // Whoever asks first has sent nothing yet.
-    if !request.headers().contains_key(EXPECT) {
-        drain_body(request.into_body()).await;
-    }
-}
-
-async fn drain_body(mut body: Body) {
-    let mut dropped = 0;
-    while dropped < DRAIN
-        && let Ok(Some(part)) = next(&mut body).await
-    {
-        dropped += part.len();
-    }
-}
-
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(value)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else { return false };
     let essence = value.split(';').next().unwrap_or("").trim();
@@ -139,6 +127,11 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Room for that many bytes: the text, and about as much again for what is made of it.
 fn units(bytes: usize) -> u32 {
     u32::try_from((bytes / 512 + 1).min(REQUEST_ROOM / 2)).unwrap_or(u32::MAX)
+}
+
+fn not_json() -> Failure {
+    let detail = "a request with a body needs the header \"content-type: application/json\"";
+    Failure::new(Code::UnsupportedMediaType, detail)
 }
 
 fn too_large() -> Failure {

@@ -9,7 +9,8 @@ use dwell_wire::Code;
 use tower::ServiceExt;
 
 use super::answer::{Failure, StoreHasFailed};
-use super::{App, Shared, auth, body, docs, guard};
+use super::rest::Rest;
+use super::{App, Shared, auth, docs, guard};
 use crate::metrics::OfRequest;
 
 /// What every connection calls with each of its requests.
@@ -37,16 +38,15 @@ impl Service {
         let (app, router) = (Arc::clone(&self.app), self.router.clone());
         async move {
             let method = name_of(request.method());
+            let (request, rest) = Rest::of(request);
             let response = match refusal(&app, &request) {
-                Some(refusal) => {
-                    body::drain(request).await;
-                    axum::response::IntoResponse::into_response(refusal)
-                }
+                Some(refusal) => axum::response::IntoResponse::into_response(refusal),
                 None => match router.oneshot(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},
                 },
             };
+            rest.drain().await;
             if let Some(StoreHasFailed(why)) = response.extensions().get() {
                 app.note_failure(why);
             }
@@ -71,14 +71,12 @@ fn refusal(app: &App, request: &Request<Body>) -> Option<Failure> {
 }
 
 async fn not_found(request: Request<Body>) -> Failure {
-    let path = request.uri().path().to_owned();
-    body::drain(request).await;
+    let path = request.uri().path();
     Failure::new(Code::NotFound, format!("there is nothing at {path}; /docs shows what there is"))
 }
 
 async fn method_not_allowed(request: Request<Body>) -> Failure {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    body::drain(request).await;
+    let (method, path) = (request.method(), request.uri().path());
     Failure::new(
         Code::MethodNotAllowed,
         format!("{path} cannot be asked to {method}; the Allow header says what it takes"),

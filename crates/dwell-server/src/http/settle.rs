@@ -60,7 +60,6 @@ pub(super) async fn settle_lease(State(app): State<Shared>, path: LeasePath, req
     Query::of(request.uri()).done()?;
     let verb = Verb::WORDS.iter().find(|(word, _)| *word == path.verb).map(|(_, verb)| *verb);
     let Some(verb) = verb else {
-        body::drain(request).await;
         let detail = format!("a lease cannot be asked to {}; it knows ack, nack, release, bury and extend", path.verb);
         return Err(Failure::new(Code::NotFound, detail));
     };
