@@ -1,0 +1,29 @@
+//! The server as its users meet it: the real binary, over real sockets, against what its API promises.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod access;
+mod batches;
+mod bodies;
+mod change;
+mod client;
+mod configuration;
+mod connections;
+mod conventions;
+mod dead_letters;
+mod lease;
+mod lists;
+mod names;
+mod operating;
+mod policy;
+mod process;
+mod put;
+mod retry;
+mod server;
+mod settle;
+mod sizes;
+mod strictness;
+mod timeline;
+mod times;
+mod topics;
+mod waiting;

@@ -1,0 +1,165 @@
+//! A real server for a test: the binary, on a port and in a directory of its own.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::client::Client;
+
+/// Nothing that a test waits for takes longer, unless something is broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server under test. It is killed when the test ends.
+pub(crate) struct Server {
+    child: Child,
+    extra: Vec<String>,
+    directory: TempDir,
+    pub(crate) client: Client,
+    pub(crate) address: SocketAddr,
+    /// What it printed when it was up.
+    pub(crate) banner: String,
+}
+
+impl Server {
+    /// On files, with a clock that can be moved.
+    pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with more flags.
+    pub(crate) fn with(extra: &[&str]) -> Self {
+        let directory = temporary();
+        let extra: Vec<_> = extra.iter().map(|&flag| flag.to_owned()).collect();
+        let (child, address, banner) = spawn(&directory, &extra);
+        Self { child, extra, directory, client: Client::new(address), address, banner }
+    }
+
+    /// Kills it as a power cut would, and starts it again on the same files.
+    pub(crate) fn crash_and_start(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.start_again();
+    }
+
+    /// Starts it again on the same files, once it has ended.
+    pub(crate) fn start_again(&mut self) {
+        (self.child, self.address, self.banner) = spawn(&self.directory, &self.extra);
+        self.client = Client::new(self.address);
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    pub(crate) fn terminate(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// How it ended, which it does soon.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        let mut ended = None;
+        until("the server ends", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+}
+
+impl std::ops::Deref for Server {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+pub(crate) fn temporary() -> TempDir {
+    tempfile::Builder::new().prefix("dwell-it-").tempdir().unwrap()
+}
+
+/// The binary, told nothing by the environment of the test.
+pub(crate) fn dwell(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    command
+}
+
+fn spawn(directory: &TempDir, extra: &[String]) -> (Child, SocketAddr, String) {
+    let mut command = dwell(&["serve", "--listen", "127.0.0.1:0", "--dev-clock"]);
+    if !extra.iter().any(|flag| flag == "--store") {
+        command.arg("--data-dir").arg(directory.path().join("data"));
+    }
+    let log = File::options().create(true).append(true).open(directory.path().join("log")).unwrap();
+    start(command.args(extra).current_dir(directory.path()).stderr(log))
+}
+
+/// Starts a command that serves; waits until it says where.
+pub(crate) fn start(command: &mut Command) -> (Child, SocketAddr, String) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut banner = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    while !banner.lines().any(|line| line.starts_with("  try")) {
+        assert_ne!(output.read_line(&mut banner).unwrap(), 0, "it ended: {:?}, {banner}", child.wait());
+    }
+    let address = banner.lines().find_map(|line| line.strip_prefix("  address     http://")).unwrap();
+    let address = address.split(' ').next().unwrap().parse().unwrap();
+    (child, address, banner)
+}
+
+/// What a command that does not serve said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stderr: String,
+}
+
+/// Runs a command that ends by itself, soon.
+pub(crate) fn run(command: &mut Command) -> Ended {
+    let directory = temporary();
+    let path = directory.path().join("stderr");
+    let mut child = command.stdout(Stdio::null()).stderr(File::create(&path).unwrap()).spawn().unwrap();
+    let mut ended = None;
+    until("the command ends", || {
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    Ended { code: ended.unwrap().code(), stderr: std::fs::read_to_string(path).unwrap() }
+}
+
+/// Waits until something holds.
+#[expect(clippy::disallowed_methods, reason = "another process is watched, which gives no signal")]
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "still not so after {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How long something took.
+#[expect(clippy::disallowed_methods, reason = "what waits in real time is measured in real time")]
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let done = work();
+    (done, start.elapsed())
+}
