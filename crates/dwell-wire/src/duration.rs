@@ -101,7 +101,8 @@ mod schema {
             let millis = ObjectBuilder::new()
                 .schema_type(Type::Integer)
                 .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-                .minimum(Some(0));
+                .minimum(Some(0))
+                .maximum(Some(315_360_000_000_u64));
             let about = "How long: `250ms`, `90s`, `1h30m`, `2d`, or milliseconds as a number. Answers have numbers.";
             OneOfBuilder::new().item(words).item(millis).description(Some(about)).into()
         }

@@ -160,7 +160,8 @@ mod schema {
             let millis = ObjectBuilder::new()
                 .schema_type(Type::Integer)
                 .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-                .minimum(Some(0));
+                .minimum(Some(0))
+                .maximum(Some(super::LAST));
             let about =
                 "When: RFC 3339 with a zone, or milliseconds since 1970 as a number. Answers have RFC 3339 in UTC.";
             OneOfBuilder::new().item(words).item(millis).description(Some(about)).into()

@@ -21,6 +21,7 @@ use super::{Shared, batches, clock, dead_letters, home, jobs, leases, lists, ser
         (name = "operating", description = "What the server says of itself"),
         (name = "testing", description = "Only with --dev-clock"),
     ),
+    components(schemas(dwell_wire::Problem, dwell_wire::job::LiveState)),
 )]
 struct Base;
 

@@ -26,12 +26,12 @@ use super::{App, Shared, body, show};
         ("topic" = dwell_wire::job::TopicName, Path),
         ("id" = dwell_wire::job::JobId, Path),
         ("force" = Option<bool>, Query, description = "Replace even a job that a consumer holds"),
-        ("If-Match" = Option<String>, Header, description = "Only if the job has this version"),
+        ("If-Match" = Option<String>, Header, pattern = r#"^"[0-9]{1,16}"$"#, description = "Only if the job has this version"),
     ),
-    request_body = PutJob,
+    request_body = Option<PutJob>,
     responses(
-        (status = 200, description = "Replaced, or kept", body = Job),
-        (status = 201, description = "Created", body = Job),
+        (status = 200, description = "Replaced, or kept", body = Job, headers(("ETag" = String, description = "Its version"))),
+        (status = 201, description = "Created", body = Job, headers(("ETag" = String, description = "Its version"))),
     ),
 )]
 pub(super) async fn put_job(State(app): State<Shared>, JobPath(topic, id): JobPath, request: Request<Body>) -> Answer {
@@ -58,13 +58,14 @@ pub(super) async fn put_job(State(app): State<Shared>, JobPath(topic, id): JobPa
     post, path = "/v1/topics/{topic}/jobs", operation_id = "createJob", tag = "jobs",
     params(
         ("topic" = dwell_wire::job::TopicName, Path),
-        ("Idempotency-Key" = Option<String>, Header,
+        ("Idempotency-Key" = Option<dwell_wire::job::JobId>, Header,
             description = "Without an id: this is the id, and a job of that id is kept"),
     ),
-    request_body = dwell_wire::put::CreateJob,
+    request_body = Option<dwell_wire::put::CreateJob>,
     responses(
-        (status = 200, description = "Replaced, or kept", body = Job),
-        (status = 201, description = "Created; Location says where", body = Job),
+        (status = 200, description = "Replaced, or kept", body = Job, headers(("ETag" = String, description = "Its version"))),
+        (status = 201, description = "Created", body = Job, headers(
+            ("ETag" = String, description = "Its version"), ("Location" = String, description = "Where it is"))),
     ),
 )]
 pub(super) async fn create_job(
@@ -153,7 +154,7 @@ impl Names {
 #[utoipa::path(
     get, path = "/v1/topics/{topic}/jobs/{id}", operation_id = "getJob", tag = "jobs",
     params(("topic" = dwell_wire::job::TopicName, Path), ("id" = dwell_wire::job::JobId, Path)),
-    responses((status = 200, description = "The job; its ETag is its version", body = Job)),
+    responses((status = 200, description = "The job", body = Job, headers(("ETag" = String, description = "Its version")))),
 )]
 pub(super) async fn get_job(State(app): State<Shared>, JobPath(topic, id): JobPath, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
@@ -169,10 +170,11 @@ pub(super) async fn get_job(State(app): State<Shared>, JobPath(topic, id): JobPa
         ("topic" = dwell_wire::job::TopicName, Path),
         ("id" = dwell_wire::job::JobId, Path),
         ("force" = Option<bool>, Query, description = "Change even a job that a consumer holds; its lease is lost"),
-        ("If-Match" = Option<String>, Header, description = "Only if the job has this version"),
+        ("If-Match" = Option<String>, Header, pattern = r#"^"[0-9]{1,16}"$"#, description = "Only if the job has this version"),
     ),
-    request_body = ChangeJob,
-    responses((status = 200, description = "The job as it is now", body = Job)),
+    request_body = Option<ChangeJob>,
+    responses((status = 200, description = "The job as it is now", body = Job,
+        headers(("ETag" = String, description = "Its version")))),
 )]
 pub(super) async fn change_job(
     State(app): State<Shared>,
@@ -203,7 +205,7 @@ pub(super) async fn change_job(
         ("topic" = dwell_wire::job::TopicName, Path),
         ("id" = dwell_wire::job::JobId, Path),
         ("force" = Option<bool>, Query, description = "Cancel even a job that a consumer holds"),
-        ("If-Match" = Option<String>, Header, description = "Only if the job has this version"),
+        ("If-Match" = Option<String>, Header, pattern = r#"^"[0-9]{1,16}"$"#, description = "Only if the job has this version"),
     ),
     responses((status = 204, description = "It was there and will not be delivered")),
 )]

@@ -20,7 +20,7 @@ use super::{App, Shared, body, show};
 #[utoipa::path(
     post, path = "/v1/topics/{topic}/lease", operation_id = "lease", tag = "consuming",
     params(("topic" = job::TopicName, Path)),
-    request_body = lease::LeaseTopic,
+    request_body = Option<lease::LeaseTopic>,
     responses((status = 200, description = "The jobs; none if none was there in time", body = LeaseAnswer)),
 )]
 pub(super) async fn lease(State(app): State<Shared>, TopicPath(topic): TopicPath, request: Request<Body>) -> Answer {

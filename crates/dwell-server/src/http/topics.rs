@@ -62,7 +62,7 @@ async fn look(app: &App, topic: TopicName) -> Result<Topic, Failure> {
 #[utoipa::path(
     put, path = "/v1/topics/{topic}/policy", operation_id = "setPolicy", tag = "topics",
     params(("topic" = dwell_wire::job::TopicName, Path)),
-    request_body = Policy,
+    request_body = Option<Policy>,
     responses((status = 200, description = "The policy as it is now", body = Policy)),
 )]
 pub(super) async fn set_policy(

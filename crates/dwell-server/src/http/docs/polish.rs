@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dwell_wire::Code;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
@@ -13,6 +14,9 @@ const NULLABLE: [&str; 1] = ["ChangeJob"];
 pub(super) fn polish(api: &OpenApi) -> Value {
     let mut document = serde_json::to_value(api).expect("a document is JSON");
     forms_of_a_put(&mut document);
+    // The names that travel, which are not those of the variants.
+    let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    document["components"]["schemas"]["Code"]["enum"] = json!(codes);
     for (name, schema) in schemas(&mut document) {
         if !NULLABLE.contains(&name.as_str()) {
             remove_nulls(schema);
