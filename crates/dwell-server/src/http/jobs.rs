@@ -58,7 +58,7 @@ pub(super) async fn put_job(State(app): State<Shared>, JobPath(topic, id): JobPa
     post, path = "/v1/topics/{topic}/jobs", operation_id = "createJob", tag = "jobs",
     params(
         ("topic" = dwell_wire::job::TopicName, Path),
-        ("Idempotency-Key" = Option<dwell_wire::job::JobId>, Header,
+        ("Idempotency-Key" = Option<String>, Header,
             description = "Without an id: this is the id, and a job of that id is kept"),
     ),
     request_body = Option<dwell_wire::put::CreateJob>,

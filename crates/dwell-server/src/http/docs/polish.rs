@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use dwell_core::limits;
 use dwell_wire::Code;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
 /// Schemas whose fields may be null.
 const NULLABLE: [&str; 1] = ["ChangeJob"];
+
+/// Fields that are durations within limits of their own, in milliseconds.
+const WITHIN: [(&str, u64, u64); 2] = [("ttr", limits::MIN_TTR, limits::MAX_TTR), ("wait", 0, limits::MAX_WAIT)];
 
 /// Completes a derived document: problems as the answer to everything else, no nulls, no unknown fields in requests, and
 /// the three forms of a put.
@@ -18,6 +22,12 @@ pub(super) fn polish(api: &OpenApi) -> Value {
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
     document["components"]["schemas"]["Code"]["enum"] = json!(codes);
     for (name, schema) in schemas(&mut document) {
+        for (field, least, most) in WITHIN {
+            if let Some(duration) = schema.pointer_mut(&format!("/properties/{field}")) {
+                duration["minimum"] = json!(least);
+                duration["maximum"] = json!(most);
+            }
+        }
         if !NULLABLE.contains(&name.as_str()) {
             remove_nulls(schema);
         }
@@ -29,6 +39,7 @@ pub(super) fn polish(api: &OpenApi) -> Value {
     for path in document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut) {
         remove_nulls(path);
     }
+    widen(&mut document);
     document["components"]["securitySchemes"] = json!({"token": {"type": "http", "scheme": "bearer"}});
     document["security"] = json!([{}, {"token": []}]);
     document
@@ -103,6 +114,20 @@ fn remove_nulls(schema: &mut Value) {
             object.values_mut().for_each(remove_nulls);
         }
         Value::Array(values) => values.iter_mut().for_each(remove_nulls),
+        _ => {}
+    }
+}
+
+/// What is derived for a `u32` says that it fits 32 bits with a sign, which it does not.
+fn widen(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("format") == Some(&json!("int32")) {
+                object.insert("format".to_owned(), json!("int64"));
+            }
+            object.values_mut().for_each(widen);
+        }
+        Value::Array(values) => values.iter_mut().for_each(widen),
         _ => {}
     }
 }
