@@ -3,8 +3,10 @@
 //! To add a step: write `test/<step>.rs` with a `run` function, and give it a row in [`STEPS`].
 //! A step that runs tests through cargo calls [`cargo_test::stream`], which counts them.
 
+mod artifacts;
 mod cargo_test;
 mod examples;
+mod schemathesis;
 mod simulation;
 mod stream;
 mod summary;
@@ -37,6 +39,11 @@ const STEPS: &[Step] = &[
         run: workspace_tests::run,
     },
     Step { name: "examples", about: "build every example, run the fast ones", run: examples::run },
+    Step {
+        name: "schemathesis",
+        about: "a server against its own OpenAPI document (needs Python)",
+        run: schemathesis::run,
+    },
     Step {
         name: "simulation",
         about: "live seeds of the embedded store for 3 minutes, find every planted bug",

@@ -9,24 +9,24 @@
 //!
 //! Examples are not tests and are not counted as such; one that fails makes the step fail.
 
-use std::io::BufReader;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use cargo_metadata::{Artifact, Message, Package, TargetKind};
+use cargo_metadata::{Artifact, Package, TargetKind};
 
+use super::artifacts;
 use super::tally::Tally;
-use crate::workspace::{PROFILE, Workspace};
+use crate::workspace::Workspace;
 
 /// An example is something to watch; nobody watches for longer.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<()> {
     let mut failed = Vec::new();
-    for example in build(workspace)? {
+    for example in artifacts::build(workspace)?.into_iter().filter(is_example) {
         let name = &example.target.name;
         if build_only(&workspace.metadata.packages, &example) {
             println!("--- example {name}: built, not run");
@@ -42,31 +42,8 @@ pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<(
     Ok(())
 }
 
-/// Builds the examples with the whole workspace, as the tests do, so that nothing is built twice.
-fn build(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
-    let mut cargo = workspace
-        .cargo("build")
-        .args(["--workspace", "--examples", "--profile", PROFILE])
-        .arg("--message-format=json-render-diagnostics")
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start cargo")?;
-    let output = cargo.stdout.take().context("cargo has no standard output")?;
-    let mut examples = Vec::new();
-    for message in Message::parse_stream(BufReader::new(output)) {
-        match message? {
-            Message::CompilerArtifact(artifact) if is_example(&artifact) => examples.push(artifact),
-            _ => {}
-        }
-    }
-    let status = cargo.wait()?;
-    ensure!(status.success(), "cargo build --examples: {status}");
-    examples.sort_by(|a, b| a.target.name.cmp(&b.target.name));
-    Ok(examples)
-}
-
 fn is_example(artifact: &Artifact) -> bool {
-    artifact.target.kind.contains(&TargetKind::Example) && artifact.executable.is_some()
+    artifact.target.kind.contains(&TargetKind::Example)
 }
 
 fn build_only(packages: &[Package], example: &Artifact) -> bool {

@@ -97,7 +97,7 @@ fn a_server_with_tokens_goes_by_them_alone() {
     let token = "authorization: Bearer secret\r\n";
     for headers in ["host: example.com\r\n", "host: example.com\r\norigin: http://elsewhere.example\r\n"] {
         assert_eq!(status(&server, &format!("{headers}{token}")), "200", "{headers}");
-        assert_eq!(status(&server, headers).starts_with('4'), true, "{headers}");
+        assert!(status(&server, headers).starts_with('4'), "{headers}");
     }
     // A password that a browser sends by itself is no sign that its user wants this.
     let basic = format!("authorization: Basic {}\r\n", STANDARD.encode(":secret"));

@@ -25,7 +25,7 @@ fn settle(server: &Server, by_path: bool, job: &Value, verb: &str, mut terms: Va
 }
 
 #[track_caller]
-fn good(settled: (u64, String, Value)) {
+fn good(settled: &(u64, String, Value)) {
     assert_eq!((settled.0, &*settled.1), (200, ""), "{}", settled.2);
 }
 
@@ -34,7 +34,7 @@ fn ack_ends_a_job() {
     let server = Server::new();
     for by_path in [true, false] {
         let job = leased(&server, "t");
-        good(settle(&server, by_path, &job, "ack", json!({})));
+        good(&settle(&server, by_path, &job, "ack", json!({})));
         server.get(&job_path("t", "a")).problem(404, "not_found");
         let again = settle(&server, by_path, &job, "ack", json!({}));
         assert_eq!((again.0, &*again.1), (409, "lease_lost"));
@@ -50,7 +50,7 @@ fn nack_follows_the_policy_or_the_given_delay() {
         let topic = format!("t{by_path}");
         let job = leased(&server, &topic);
         let now = server.now();
-        good(settle(&server, by_path, &job, "nack", json!({"error": "no luck"})));
+        good(&settle(&server, by_path, &job, "nack", json!({"error": "no luck"})));
         let seen = server.job(&topic, "a");
         assert_eq!((&seen["state"], &seen["attempt"]), (&json!("delayed"), &json!(1)));
         assert_eq!(seen["last_error"], "no luck");
@@ -61,14 +61,14 @@ fn nack_follows_the_policy_or_the_given_delay() {
         let job = server.lease_one(&topic);
         assert_eq!(job["attempt"], 2);
         let now = server.now();
-        good(settle(&server, by_path, &job, "nack", json!({"delay": "5s"})));
+        good(&settle(&server, by_path, &job, "nack", json!({"delay": "5s"})));
         let seen = server.job(&topic, "a");
         let rest = millis(&seen["due_at"]) - now;
         assert!((5_000..7_000).contains(&rest), "{rest}");
         server.advance("7s");
         let job = server.lease_one(&topic);
         assert_eq!(job["attempt"], 3);
-        good(settle(&server, by_path, &job, "nack", json!({"delay": 0, "error": "never"})));
+        good(&settle(&server, by_path, &job, "nack", json!({"delay": 0, "error": "never"})));
         let seen = server.job(&topic, "a");
         assert_eq!((&seen["state"], &seen["buried_reason"]), (&json!("buried"), &json!("attempts_exhausted")));
         assert_eq!((&seen["attempt"], &seen["last_error"]), (&json!(3), &json!("never")));
@@ -97,18 +97,18 @@ fn release_gives_back_without_blame() {
         }
         let job = server.lease_one(&topic);
         assert_eq!(job["attempt"], 1);
-        good(settle(&server, by_path, &job, "release", json!({})));
+        good(&settle(&server, by_path, &job, "release", json!({})));
         let seen = server.job(&topic, "a");
         assert_eq!((&seen["state"], &seen["attempt"]), (&json!("ready"), &json!(0)), "the attempt is uncounted");
         assert!(seen.get("last_error").is_none(), "{seen}");
         assert_eq!(seen["due_at"], job["due_at"]);
         let job = server.lease_one(&topic);
         assert_eq!((&job["id"], &job["attempt"]), (&json!("a"), &json!(1)), "it kept its place");
-        good(settle(&server, by_path, &job, "release", json!({"priority": 5_000})));
+        good(&settle(&server, by_path, &job, "release", json!({"priority": 5_000})));
         let job = server.lease_one(&topic);
         assert_eq!(job["id"], "b");
         let now = server.now();
-        good(settle(&server, by_path, &job, "release", json!({"delay": "1h"})));
+        good(&settle(&server, by_path, &job, "release", json!({"delay": "1h"})));
         let seen = server.job(&topic, "b");
         assert_eq!((&seen["state"], &seen["attempt"]), (&json!("delayed"), &json!(0)));
         assert!((3_600_000..3_602_000).contains(&(millis(&seen["due_at"]) - now)), "{seen}");
@@ -123,7 +123,7 @@ fn bury_puts_aside() {
     for by_path in [true, false] {
         let topic = format!("t{by_path}");
         let job = leased(&server, &topic);
-        good(settle(&server, by_path, &job, "bury", json!({"reason": "bad address", "priority": 3})));
+        good(&settle(&server, by_path, &job, "bury", json!({"reason": "bad address", "priority": 3})));
         let seen = server.job(&topic, "a");
         assert_eq!(
             (&seen["state"], &seen["buried_reason"], &seen["priority"]),
@@ -135,7 +135,7 @@ fn bury_puts_aside() {
         let lost = settle(&server, by_path, &job, "ack", json!({}));
         assert_eq!((lost.0, &*lost.1), (409, "lease_lost"));
         let job = leased(&server, &topic);
-        good(settle(&server, by_path, &job, "bury", json!({})));
+        good(&settle(&server, by_path, &job, "bury", json!({})));
         assert_eq!(server.job(&topic, "a")["buried_reason"], "buried");
         assert_eq!(server.topic(&topic)["totals"]["buried"], 2);
         let job = leased(&server, &topic);
@@ -156,20 +156,20 @@ fn extend_holds_on_from_now() {
         let job = leased_with(&server, &topic, json!({"ttr": "5m"}));
         server.advance("4m");
         let now = server.now();
-        good(settle(&server, by_path, &job, "extend", json!({})));
+        good(&settle(&server, by_path, &job, "extend", json!({})));
         let seen = server.job(&topic, "a");
         assert!((300_000..302_000).contains(&held(&seen, now)), "its own ttr again: {seen}");
         server.advance("4m");
         let now = server.now();
-        good(settle(&server, by_path, &job, "extend", json!({"ttr": "1h"})));
+        good(&settle(&server, by_path, &job, "extend", json!({"ttr": "1h"})));
         let seen = server.job(&topic, "a");
         assert!((3_600_000..3_602_000).contains(&held(&seen, now)), "{seen}");
         let now = server.now();
-        good(settle(&server, by_path, &job, "extend", json!({"ttr": "1s"})));
+        good(&settle(&server, by_path, &job, "extend", json!({"ttr": "1s"})));
         assert!((1_000..3_000).contains(&held(&server.job(&topic, "a"), now)), "shorter is fine too");
-        good(settle(&server, by_path, &job, "extend", json!({"ttr": "1m"})));
+        good(&settle(&server, by_path, &job, "extend", json!({"ttr": "1m"})));
         assert_eq!(server.job(&topic, "a")["attempt"], 1);
-        good(settle(&server, by_path, &job, "ack", json!({})));
+        good(&settle(&server, by_path, &job, "ack", json!({})));
         for ttr in [json!("999ms"), json!("25h"), json!(-1)] {
             let wrong = settle(&server, by_path, &job, "extend", json!({ "ttr": ttr }));
             assert_eq!((wrong.0, &*wrong.1), (400, "invalid_request"));
