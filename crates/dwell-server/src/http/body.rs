@@ -8,11 +8,13 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, Request};
 use bytes::{Bytes, BytesMut};
 use dwell_wire::Code;
+use dwell_wire::json::read_object;
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::answer::Failure;
+use super::read::Mistakes;
 use super::{App, REQUEST_ROOM};
 
 /// Bytes of a request.
@@ -51,6 +53,15 @@ pub(super) async fn read(app: &App, request: Request<Body>) -> Result<Text, Fail
         Ok(bytes) => Ok(Text { bytes: bytes?, _room: room }),
         Err(_) => Err(too_slow()),
     }
+}
+
+/// Reads the body of a call that takes none: there is none, or an object without fields.
+pub(super) async fn none(app: &App, request: Request<Body>) -> Result<(), Failure> {
+    if http_body::Body::is_end_stream(request.body()) {
+        return Ok(());
+    }
+    let text = read(app, request).await?;
+    Mistakes(read_object(&text.bytes)?.done()).none()
 }
 
 /// Reads a body that is not JSON and so has to be empty.

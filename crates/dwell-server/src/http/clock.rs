@@ -20,6 +20,7 @@ use super::{App, Shared, body, show};
 )]
 pub(super) async fn get_clock(State(app): State<Shared>, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
+    body::none(&app, request).await?;
     tell(&app).await
 }
 

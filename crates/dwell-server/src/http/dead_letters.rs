@@ -56,6 +56,7 @@ pub(super) async fn purge_jobs(
         query.error("force", "must be true to purge jobs that consumers hold");
     }
     query.done()?;
+    body::none(&app, request).await?;
     let state = state.ok_or_else(|| Failure::field("state", "is missing"))?;
     ok(&Purged { purged: app.store.purge(topic, Purge::Jobs(state)).await?? })
 }

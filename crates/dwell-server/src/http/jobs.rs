@@ -158,6 +158,7 @@ impl Names {
 )]
 pub(super) async fn get_job(State(app): State<Shared>, JobPath(topic, id): JobPath, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
+    body::none(&app, request).await?;
     let found = only(app.store.get(vec![Lookup::Job(JobRef::Named(topic, id))]).await?)?;
     let job = show::found(found.ok_or_else(no_job)?);
     Ok(with_version(ok(&job)?, job.version))
@@ -218,6 +219,7 @@ pub(super) async fn cancel_job(
     let force = query.flag("force");
     query.done()?;
     let if_match = read::if_match(request.headers())?;
+    body::none(&app, request).await?;
     let item = CancelItem { job: JobRef::Named(topic, id), if_match, force };
     only(app.store.cancel(vec![item]).await?)?.map_err(Failure::from)?;
     Ok(no_content())

@@ -45,6 +45,7 @@ pub(super) async fn list_jobs(
         query.error("cursor", "is of a list of another state");
     }
     query.done()?;
+    body::none(&app, request).await?;
     let page = app.store.list(ListQuery { state, after, limit, ..ListQuery::of(topic) }).await??;
     let bytes = page.jobs.iter().map(|view| view.job.body.len() + 512).sum();
     body::decode(bytes, move || {

@@ -25,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 )]
 pub(super) async fn info(State(app): State<Shared>, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
+    body::none(&app, request).await?;
     let status = app.store.status().await?;
     if let Some(why) = status.failed {
         return Err(Failure::new(Code::StorageFailed, why));

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Request, Uri};
+use axum::http::Request;
 use dwell_core::list::TimelineError;
 use dwell_core::{TimelineQuery, Timestamp, TopicName, limits};
 use dwell_wire::topic::{Bucket, Timeline};
@@ -10,7 +10,7 @@ use dwell_wire::topic::{Bucket, Timeline};
 use super::answer::{Answer, Failure, ok};
 use super::names::TopicPath;
 use super::query::Query;
-use super::{App, Shared, read, show};
+use super::{App, Shared, body, read, show};
 
 /// How many delayed and ready jobs of a topic are due when, exact at whole minutes.
 #[utoipa::path(
@@ -28,7 +28,7 @@ pub(super) async fn topic_timeline(
     TopicPath(topic): TopicPath,
     request: Request<Body>,
 ) -> Answer {
-    timeline(&app, Some(topic), request.uri()).await
+    timeline(&app, Some(topic), request).await
 }
 
 /// How many delayed and ready jobs of all topics are due when.
@@ -42,15 +42,16 @@ pub(super) async fn topic_timeline(
     responses((status = 200, description = "Buckets, one after the other", body = Timeline)),
 )]
 pub(super) async fn all_timeline(State(app): State<Shared>, request: Request<Body>) -> Answer {
-    timeline(&app, None, request.uri()).await
+    timeline(&app, None, request).await
 }
 
-async fn timeline(app: &App, topic: Option<TopicName>, uri: &Uri) -> Answer {
-    let mut query = Query::of(uri);
+async fn timeline(app: &App, topic: Option<TopicName>, request: Request<Body>) -> Answer {
+    let mut query = Query::of(request.uri());
     let from = query.instant("from");
     let until = query.instant("until");
     let step = query.duration("step").map_or(limits::HOUR, |step| step.0);
     query.done()?;
+    body::none(app, request).await?;
     let from = match from {
         Some(from) => read::timestamp(from).map_err(|error| Failure::field("from", error.to_string()))?,
         None => app.store.status().await?.now,

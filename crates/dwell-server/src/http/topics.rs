@@ -29,6 +29,7 @@ pub(super) async fn list_topics(State(app): State<Shared>, request: Request<Body
     let limit = query.count("limit", limits::MAX_PAGE).unwrap_or(limits::DEFAULT_PAGE);
     let after = query.read("cursor", |text| TopicName::new(text).map_err(|_| "is not a cursor of this list"));
     query.done()?;
+    body::none(&app, request).await?;
     // One more than asked for tells whether there is another page.
     let mut page = app.store.topics(TopicsQuery { prefix, after, limit: limit + 1 }).await?;
     let more = page.len() > limit as usize;
@@ -50,6 +51,7 @@ pub(super) async fn get_topic(
     request: Request<Body>,
 ) -> Answer {
     Query::of(request.uri()).done()?;
+    body::none(&app, request).await?;
     ok(&look(&app, topic).await?)
 }
 
@@ -117,8 +119,7 @@ pub(super) async fn resume_topic(
     request: Request<Body>,
 ) -> Answer {
     Query::of(request.uri()).done()?;
-    let text = body::read(&app, request).await?;
-    Mistakes(read_object(&text.bytes)?.done()).none()?;
+    body::none(&app, request).await?;
     app.store.pause(topic.clone(), SetPause::Off).await??;
     ok(&look(&app, topic).await?)
 }
@@ -135,6 +136,7 @@ pub(super) async fn delete_topic(
     request: Request<Body>,
 ) -> Answer {
     Query::of(request.uri()).done()?;
+    body::none(&app, request).await?;
     app.store.purge(topic, Purge::Topic).await??;
     Ok(no_content())
 }
