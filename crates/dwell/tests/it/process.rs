@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 
 use crate::client::{Client, ids, job_path};
@@ -64,6 +65,70 @@ fn a_second_sigterm_ends_it_at_once() {
     });
     assert_ne!(status.code(), Some(0), "this is not how it should end");
     assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn requests_under_way_have_ten_seconds() {
+    let mut server = Server::new();
+    let mut stream = server.connect();
+    let head = "PUT /v1/topics/t/jobs/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n{";
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(server.get("/healthz").status, 200);
+    let (status, took) = timed(|| {
+        server.terminate();
+        server.end()
+    });
+    assert_eq!(status.code(), Some(0));
+    assert!((Duration::from_secs(8)..Duration::from_secs(14)).contains(&took), "{took:?}");
+}
+
+#[test]
+fn a_store_that_failed_says_so_until_a_restart() {
+    // A limit on the size of files makes every write fail; the signal that comes with it is ignored from the start.
+    let directory = temporary();
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"];
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_dwell")]).args(flags);
+    let (mut child, address, _) = start(command.env_clear().current_dir(directory.path()).stderr(Stdio::null()));
+    let client = Client::new(address);
+    client.put_job("t", "before", json!({"body": 1}));
+    let limit = Rlimit { current: Some(0), maximum: None };
+    prlimit(Some(Pid::from_child(&child)), Resource::Fsize, limit).unwrap();
+    client.put(&job_path("t", "lost"), json!({})).problem(503, "storage_failed");
+    for path in ["/v1/info", "/v1/topics", "/v1/topics/t", "/v1/topics/t/jobs/before", "/v1/timeline"] {
+        client.get(path).problem(503, "storage_failed");
+    }
+    client.post("/v1/topics/t/lease", json!({"wait": "60s"})).problem(503, "storage_failed");
+    client.post("/v1/settle", json!({"items": []})).problem(503, "storage_failed");
+    client.delete(&job_path("t", "before")).problem(503, "storage_failed");
+    assert_eq!(client.get("/healthz").ok(200)["status"], "ok", "the process is up");
+    let ready = client.get("/readyz").ok(503);
+    assert!(ready["status"] == "failing" && ready["reasons"][0].is_string(), "{ready}");
+    assert!(client.get("/metrics").body().contains("\ndwell_store_failed 1\n"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (mut child, address, _) = start(dwell(&flags).current_dir(directory.path()).stderr(Stdio::null()));
+    assert_eq!(Client::new(address).job("t", "before")["body"], 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_clock_far_behind_the_data_is_accepted_only_if_told_to() {
+    let mut server = Server::new();
+    server.advance("3h");
+    server.put_job("t", "a", json!({"delay": "1h"}));
+    server.terminate();
+    assert_eq!(server.end().code(), Some(0));
+    let data = server.data();
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+    let ended = run(&mut dwell(&flags));
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("--accept-clock"), "it says what to do: {ended:?}");
+    let (mut child, address, _) = start(dwell(&flags).arg("--accept-clock").stderr(Stdio::null()));
+    assert_eq!(Client::new(address).job("t", "a")["state"], "delayed");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]
@@ -180,7 +245,7 @@ fn a_dev_server_has_everything_on_and_leaves_nothing() {
     assert_eq!(client.lease_one("t")["id"], "a");
     let files = || std::fs::read_dir(directory.path()).unwrap().count();
     assert!(files() > 0, "its data is somewhere: {banner}");
-    let pid = rustix::process::Pid::from_child(&child);
+    let pid = Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(files(), 0, "temporary data is gone");

@@ -165,6 +165,11 @@ fn a_full_store_refuses_what_grows_and_does_all_else() {
     server.patch(&job_path("full", "small"), json!({"body": body})).problem(507, "storage_full");
     let results = server.post("/v1/jobs", json!({"jobs": [{"topic": "full", "body": body}]})).list("results");
     assert_eq!((&results[0]["status"], &results[0]["code"]), (&json!(507), &json!("storage_full")));
+    assert_eq!(
+        server.patch(&job_path("full", "small"), json!({"delay": "2h"})).ok(200)["state"],
+        "delayed",
+        "nothing grows"
+    );
     // All else works: reading, leasing, every settle verb, cancelling, pausing, purging.
     assert_eq!(server.job("full", "small")["state"], "delayed");
     assert!(!server.get("/v1/topics/full/jobs").list("jobs").is_empty());
@@ -181,4 +186,20 @@ fn a_full_store_refuses_what_grows_and_does_all_else() {
     // And then there is room again.
     server.put_job("full", "again", json!({"body": body}));
     assert_eq!(server.get("/readyz").status, 200);
+}
+
+#[test]
+fn there_are_only_so_many_topics() {
+    let server = Server::with(&["--store", "memory:"]);
+    for batch in 0..10 {
+        let jobs: Vec<_> = (0..10_000).map(|n| json!({"topic": format!("t{batch}.{n}"), "delay": "1h"})).collect();
+        let results = server.post("/v1/jobs", json!({ "jobs": jobs })).list("results");
+        assert!(results.iter().all(|result| result["status"] == 201), "{:?}", results.last());
+    }
+    server.put(&job_path("more", "a"), json!({})).problem(409, "limit_reached");
+    server.put("/v1/topics/more/policy", json!({})).problem(409, "limit_reached");
+    server.post("/v1/topics/more/pause", json!({})).problem(409, "limit_reached");
+    server.put(&job_path("t0.0", "a"), json!({})).ok(201);
+    server.delete("/v1/topics/t0.1").empty();
+    server.put(&job_path("more", "a"), json!({})).ok(201);
 }

@@ -148,6 +148,45 @@ fn unknown_parameters_are_refused_too() {
 }
 
 #[test]
+fn calls_without_a_body_take_none() {
+    let server = Server::new();
+    server.put_job("t", "a", json!({"delay": "1h"}));
+    let version = server.job("t", "a")["version"].clone();
+    for (method, path) in [
+        ("GET", "/v1/topics/t/jobs/a"),
+        ("GET", "/v1/topics/t/jobs"),
+        ("GET", "/v1/topics/t"),
+        ("GET", "/v1/topics"),
+        ("GET", "/v1/topics/t/timeline"),
+        ("GET", "/v1/timeline"),
+        ("GET", "/v1/info"),
+        ("GET", "/v1/dev/clock"),
+        ("POST", "/v1/topics/t/resume"),
+        ("DELETE", "/v1/topics/t/jobs?state=delayed"),
+        ("DELETE", "/v1/topics/t/jobs/a"),
+        ("DELETE", "/v1/topics/t"),
+    ] {
+        let ask = |kind: &str, body: &str| {
+            let (length, connection) = (body.len(), "connection: close\r\n");
+            let head =
+                format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{kind}{connection}content-length: {length}");
+            server.raw(format!("{head}\r\n\r\n{body}").as_bytes())
+        };
+        let json = "content-type: application/json\r\n";
+        for (kind, body, status) in
+            [("", "force", "415"), (json, "{\"force\": true}", "400"), (json, "[]", "400"), (json, "x", "400")]
+        {
+            let answer = ask(kind, body);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path} {body}: {answer}");
+        }
+        if method == "GET" {
+            assert!(ask(json, "{}").starts_with("HTTP/1.1 200"), "{path}");
+        }
+    }
+    assert_eq!(server.job("t", "a")["version"], version);
+}
+
+#[test]
 fn a_field_twice_is_refused() {
     let server = Server::new();
     for (text, field) in [
