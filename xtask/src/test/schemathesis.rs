@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 const VERSION: &str = "4.32.5";
 
 /// Requests generated per call and phase. Together with those that a schema leads to by itself: a minute or two.
-const EXAMPLES: &str = "30";
+const EXAMPLES: &str = "80";
 
 /// What to do where there is no Python.
 const NEEDS_PYTHON: &str = "this step needs Python 3.10 or later with its venv module; on Debian and Ubuntu: \
