@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::json::shown;
+use crate::json::{shown, string};
 
 /// A duration in milliseconds. It is sent as a number; it is read from a number or a string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,10 +49,10 @@ impl Duration {
     /// Reads a JSON string or number.
     pub fn from_json(value: &RawValue) -> Result<Self, String> {
         let text = value.get();
-        let read = match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            Some(text) => Self::parse(text),
-            None if text.starts_with(|c: char| c.is_ascii_digit()) => Self::parse_query(text),
-            None => Err(NotADuration::Shape),
+        let read = match string(value) {
+            Ok(text) => Self::parse(&text),
+            Err(_) if text.starts_with(|c: char| c.is_ascii_digit()) => Self::parse_query(text),
+            Err(_) => Err(NotADuration::Shape),
         };
         read.map_err(|error| format!("{} {error}", shown(value)))
     }

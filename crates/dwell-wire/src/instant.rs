@@ -9,7 +9,7 @@ use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::json::shown;
+use crate::json::{shown, string};
 
 /// An instant, in milliseconds since 1970. It is sent as RFC 3339 in UTC with milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,11 +42,11 @@ impl Instant {
     /// Reads a JSON string or number.
     pub fn from_json(value: &RawValue) -> Result<Self, String> {
         let text = value.get();
-        let read = match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            Some(text) => Self::parse(text),
-            None if text.starts_with(|c: char| c.is_ascii_digit()) => Self::parse_query(text),
-            None if text.starts_with('-') => Err(NotAnInstant::TooEarly),
-            None => Err(NotAnInstant::Shape),
+        let read = match string(value) {
+            Ok(text) => Self::parse(&text),
+            Err(_) if text.starts_with(|c: char| c.is_ascii_digit()) => Self::parse_query(text),
+            Err(_) if text.starts_with('-') => Err(NotAnInstant::TooEarly),
+            Err(_) => Err(NotAnInstant::Shape),
         };
         read.map_err(|error| format!("{} {error}", shown(value)))
     }

@@ -10,8 +10,8 @@ mod fields;
 mod object;
 
 pub use array::read_array;
-pub(crate) use fields::shown;
 pub use fields::{FieldError, Fields, unknown};
+pub(crate) use fields::{shown, string};
 pub use object::{Malformed, read_list, read_object};
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ impl<'a> Query<'a> {
     }
 
     pub(super) fn instant(&mut self, name: &'static str) -> Option<Instant> {
-        self.read(name, Instant::parse_query)
+        // A `+` that was not encoded is a space in a query; an instant has no space.
+        self.read(name, |text| Instant::parse_query(&text.replace(' ', "+")))
     }
 
     /// Notes what is wrong with a parameter.

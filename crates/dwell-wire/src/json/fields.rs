@@ -96,8 +96,8 @@ impl<'a> Fields<'a> {
     /// One of a few words.
     pub fn word<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
         self.read(name, |value| {
-            let given = value.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let found = words.iter().find(|(word, _)| Some(*word) == given);
+            let given = string(value).ok();
+            let found = words.iter().find(|(word, _)| Some(*word) == given.as_deref());
             found.map(|(_, meaning)| *meaning).ok_or_else(|| {
                 let known: Vec<_> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 format!("{} is none of {}", shown(value), known.join(", "))
@@ -183,8 +183,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A JSON string.
-fn string(value: &RawValue) -> Result<Cow<'_, str>, String> {
+/// A JSON string, with what it has escaped: some encoders write `+` as `\\u002b`.
+pub(crate) fn string(value: &RawValue) -> Result<Cow<'_, str>, String> {
     let text = value.get();
     let plain = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).filter(|text| !text.contains('\\'));
     if let Some(plain) = plain {
