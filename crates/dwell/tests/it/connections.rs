@@ -114,7 +114,7 @@ fn a_head_must_arrive_within_fifteen_seconds() {
         }
         panic!("the connection is still there");
     });
-    assert!((Duration::from_secs(13)..Duration::from_secs(20)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(13)..Duration::from_secs(25)).contains(&took), "{took:?}");
     assert_eq!(server.get("/healthz").status, 200);
 }
 

@@ -79,7 +79,7 @@ fn a_changed_policy_holds_for_jobs_that_wait_already() {
     let jobs = server.lease("t", json!({"max": 2}));
     assert_eq!(ids(&jobs), ["plain", "own"]);
     let held = |job: &Value| millis(&job["lease_expires_at"]) - now;
-    assert!((3_600_000..3_605_000).contains(&held(&jobs[0])) && (180_000..185_000).contains(&held(&jobs[1])));
+    assert!((3_600_000..3_620_000).contains(&held(&jobs[0])) && (180_000..200_000).contains(&held(&jobs[1])));
     server.put("/v1/topics/t/policy", json!({"retry": {"attempts": 2, "backoff": ["1h"]}})).ok(200);
     for job in &jobs {
         server.settle(job, "nack", json!({})).ok(200);
@@ -128,7 +128,7 @@ fn so_many_jobs_are_handed_out_a_second() {
         server.advance("200ms");
         sum += take();
     }
-    assert!((10..=20).contains(&sum), "ten times a fifth of a second, and what the test took: {sum}");
+    assert!((10..=45).contains(&sum), "ten times a fifth of a second, and what the test took: {sum}");
     server.put("/v1/topics/t/policy", json!({})).ok(200);
     assert!(take() > 50);
 }

@@ -26,7 +26,7 @@ fn fail(server: &Server, topic: &str, expected_attempt: u64) -> Option<i64> {
 #[track_caller]
 fn about(rest: Option<i64>, expected: i64) {
     let rest = rest.expect("it comes back");
-    assert!((expected..expected + 1_500).contains(&rest), "{rest} is not about {expected}");
+    assert!((expected..expected + 5_000).contains(&rest), "{rest} is not about {expected}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn the_default_is_twenty_attempts_from_a_second_to_an_hour() {
     let mut expected = 1_000;
     for attempt in 1..20 {
         let rest = fail(&server, "t", attempt).unwrap();
-        let most = expected + expected / 10 + 1_500;
+        let most = expected + expected / 10 + 5_000;
         assert!((expected..=most).contains(&rest), "attempt {attempt}: {rest} is not from {expected} to {most}");
         expected = (expected * 2).min(3_600_000);
         server.advance("1s");

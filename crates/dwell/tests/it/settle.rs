@@ -55,8 +55,8 @@ fn nack_follows_the_policy_or_the_given_delay() {
         assert_eq!((&seen["state"], &seen["attempt"]), (&json!("delayed"), &json!(1)));
         assert_eq!(seen["last_error"], "no luck");
         let rest = millis(&seen["due_at"]) - now;
-        assert!((60_000..62_000).contains(&rest), "{rest}");
-        server.advance("61s");
+        assert!((60_000..70_000).contains(&rest), "{rest}");
+        server.advance("70s");
         // An explicit delay replaces the step, never the count.
         let job = server.lease_one(&topic);
         assert_eq!(job["attempt"], 2);
@@ -64,8 +64,8 @@ fn nack_follows_the_policy_or_the_given_delay() {
         good(&settle(&server, by_path, &job, "nack", json!({"delay": "5s"})));
         let seen = server.job(&topic, "a");
         let rest = millis(&seen["due_at"]) - now;
-        assert!((5_000..7_000).contains(&rest), "{rest}");
-        server.advance("7s");
+        assert!((5_000..15_000).contains(&rest), "{rest}");
+        server.advance("15s");
         let job = server.lease_one(&topic);
         assert_eq!(job["attempt"], 3);
         good(&settle(&server, by_path, &job, "nack", json!({"delay": 0, "error": "never"})));
@@ -111,7 +111,7 @@ fn release_gives_back_without_blame() {
         good(&settle(&server, by_path, &job, "release", json!({"delay": "1h"})));
         let seen = server.job(&topic, "b");
         assert_eq!((&seen["state"], &seen["attempt"]), (&json!("delayed"), &json!(0)));
-        assert!((3_600_000..3_602_000).contains(&(millis(&seen["due_at"]) - now)), "{seen}");
+        assert!((3_600_000..3_610_000).contains(&(millis(&seen["due_at"]) - now)), "{seen}");
         assert_eq!(ids(&server.lease(&topic, json!({"max": 9}))), ["c", "a"], "the new priority counts");
         assert_eq!(server.topic(&topic)["totals"]["released"], 3);
     }
@@ -158,15 +158,15 @@ fn extend_holds_on_from_now() {
         let now = server.now();
         good(&settle(&server, by_path, &job, "extend", json!({})));
         let seen = server.job(&topic, "a");
-        assert!((300_000..302_000).contains(&held(&seen, now)), "its own ttr again: {seen}");
+        assert!((300_000..310_000).contains(&held(&seen, now)), "its own ttr again: {seen}");
         server.advance("4m");
         let now = server.now();
         good(&settle(&server, by_path, &job, "extend", json!({"ttr": "1h"})));
         let seen = server.job(&topic, "a");
-        assert!((3_600_000..3_602_000).contains(&held(&seen, now)), "{seen}");
+        assert!((3_600_000..3_610_000).contains(&held(&seen, now)), "{seen}");
         let now = server.now();
-        good(&settle(&server, by_path, &job, "extend", json!({"ttr": "1s"})));
-        assert!((1_000..3_000).contains(&held(&server.job(&topic, "a"), now)), "shorter is fine too");
+        good(&settle(&server, by_path, &job, "extend", json!({"ttr": "5s"})));
+        assert!((5_000..15_000).contains(&held(&server.job(&topic, "a"), now)), "shorter is fine too");
         good(&settle(&server, by_path, &job, "extend", json!({"ttr": "1m"})));
         assert_eq!(server.job(&topic, "a")["attempt"], 1);
         good(&settle(&server, by_path, &job, "ack", json!({})));

@@ -148,6 +148,21 @@ fn unknown_parameters_are_refused_too() {
 }
 
 #[test]
+fn a_string_is_the_same_with_its_characters_escaped() {
+    let server = Server::new();
+    let put = |text: &str| server.text("PUT", &job_path("t", "a"), text);
+    assert_eq!(put(r#"{"at": "2030-11-15T17:38:00\u002B08:00"}"#).ok(201)["due_at"], "2030-11-15T09:38:00.000Z");
+    assert_eq!(put(r#"{"\u0061t": 0, "if_exists": "\u006beep"}"#).ok(200)["outcome"], "kept");
+    assert_eq!(put(r#"{"delay": "\u0031\u0068", "headers": {"\u0061": "\u0062"}}"#).ok(200)["state"], "delayed");
+    assert_eq!(server.job("t", "a")["headers"], json!({"a": "b"}));
+    put(r#"{"delay": "1h\u0000"}"#).wrong("delay");
+    server.put_job("t", "a", json!({}));
+    let token = server.lease_one("t")["token"].as_str().unwrap().to_owned();
+    let settle = format!(r#"{{"items": [{{"token": "{token}", "verb": "\u0061ck"}}]}}"#);
+    assert_eq!(server.text("POST", "/v1/settle", &settle).list("results")[0]["status"], 200);
+}
+
+#[test]
 fn calls_without_a_body_take_none() {
     let server = Server::new();
     server.put_job("t", "a", json!({"delay": "1h"}));

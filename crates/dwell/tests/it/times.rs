@@ -273,6 +273,7 @@ fn a_query_takes_bare_digits_for_milliseconds() {
         format!("from={now}&step=60m"),
         "from=2030-11-15T17:38:00Z&until=2030-11-15T19:38:00Z&step=1h".to_owned(),
         "from=2030-11-15T17:38:00%2B08:00&until=2030-11-15T19:38:00%2B08:00".to_owned(),
+        "from=2030-11-15T17:38:00+08:00&until=2030-11-15T19:38:00+08:00".to_owned(),
     ] {
         server.get(&format!("/v1/topics/t/timeline?{query}")).ok(200);
     }
