@@ -6,6 +6,7 @@
 mod artifacts;
 mod cargo_test;
 mod examples;
+mod packages;
 mod schemathesis;
 mod simulation;
 mod stream;

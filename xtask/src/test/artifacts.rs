@@ -8,11 +8,11 @@ use cargo_metadata::{Artifact, Message};
 
 use crate::workspace::{PROFILE, Workspace};
 
-/// Builds every example and the server; answers all that can be run.
+/// Builds every example, the server and the simulation; answers all that can be run.
 pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
     let mut cargo = workspace
         .cargo("build")
-        .args(["--workspace", "--examples", "--bin", "dwell", "--profile", PROFILE])
+        .args(["--workspace", "--examples", "--bin", "dwell", "--bin", "dwell-sim", "--profile", PROFILE])
         .arg("--message-format=json-render-diagnostics")
         .stdout(Stdio::piped())
         .spawn()
@@ -26,7 +26,7 @@ pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
         }
     }
     let status = cargo.wait()?;
-    ensure!(status.success(), "cargo build --examples --bin dwell: {status}");
+    ensure!(status.success(), "cargo build --examples --bins: {status}");
     built.sort_by(|a, b| a.target.name.cmp(&b.target.name));
     Ok(built)
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use cargo_metadata::TargetKind;
 
 use super::artifacts;
+use super::packages::{self, succeed};
 use super::tally::Tally;
 use crate::workspace::Workspace;
 
@@ -93,7 +94,8 @@ fn environment(target: &Path) -> anyhow::Result<PathBuf> {
         return Ok(environment);
     }
     if !make(&environment) {
-        install_python()?;
+        // Debian parts Python into packages, and machines that build rarely have all of them.
+        packages::install(&["python3", "python3-venv"]).context(NEEDS_PYTHON)?;
         ensure!(make(&environment), "cannot make a virtual environment: {NEEDS_PYTHON}");
     }
     let pip = environment.join("bin/pip");
@@ -108,20 +110,4 @@ fn make(environment: &Path) -> bool {
     let mut python = Command::new("python3");
     python.args(["-m", "venv", "--clear"]).arg(environment);
     python.status().is_ok_and(|status| status.success())
-}
-
-/// Debian parts Python into packages, and machines that build rarely have all of them.
-fn install_python() -> anyhow::Result<()> {
-    ensure!(Path::new("/etc/debian_version").exists(), "{NEEDS_PYTHON}");
-    println!("--- installing python3-venv");
-    let apt =
-        |arguments: &[&str]| succeed(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
-    apt(&["update"]).and_then(|()| apt(&["install", "-y", "python3", "python3-venv"])).context(NEEDS_PYTHON)
-}
-
-fn succeed(command: &mut Command) -> anyhow::Result<()> {
-    let name = command.get_program().display().to_string();
-    let status = command.status().with_context(|| format!("cannot start {name}"))?;
-    ensure!(status.success(), "{name}: {status}");
-    Ok(())
 }

@@ -8,17 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 
+use super::artifacts;
 use super::tally::Tally;
-use crate::workspace::{PROFILE, Workspace};
+use crate::workspace::Workspace;
 
 /// How long it goes on.
 const MINUTES: &str = "3";
 
 pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<()> {
-    // With the whole workspace, as the tests do, so that nothing is built twice.
-    let build = workspace.cargo("build").args(["--workspace", "--bins", "--profile", PROFILE]).status();
-    ensure!(build.context("cannot start cargo")?.success(), "the workspace does not build");
-    let program = workspace.metadata.target_directory.join(PROFILE).join("dwell-sim");
+    let built = artifacts::build(workspace)?;
+    let program = built.into_iter().find(|artifact| artifact.target.name == "dwell-sim");
+    let program = program.and_then(|artifact| artifact.executable).context("dwell-sim was not built")?;
     let planted = Command::new(&program).arg("--planted").status().context("cannot start dwell-sim")?;
     ensure!(planted.success(), "a planted bug was not found");
     let from = first_seed().to_string();

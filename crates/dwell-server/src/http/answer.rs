@@ -157,5 +157,5 @@ impl From<TopicError> for Failure {
 
 /// How to do by force what the message says could be done so.
 fn with_force(message: String, verb: &str) -> String {
-    if message.contains("by force") { format!("{message}: {verb} it with ?force=true") } else { message }
+    message.replace(&format!("{verb} it by force"), &format!("{verb} it with ?force=true"))
 }

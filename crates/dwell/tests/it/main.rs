@@ -18,6 +18,7 @@ mod operating;
 mod policy;
 mod process;
 mod put;
+mod readme;
 mod retry;
 mod server;
 mod settle;
