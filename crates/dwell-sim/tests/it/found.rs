@@ -50,7 +50,7 @@ fn nobody_is_overtaken_by_who_waits_for_more() {
 /// What one policy no longer remembered came back with the next one, and after a restart.
 #[test]
 fn what_was_forgotten_stays_forgotten() {
-    for (first, second, pause) in [(3_000, 0, 0), (500, 3_000, 600)] {
+    for (first, second, pause) in [(3_000, 0, 0), (500, 3_000, 600), (500, 500, 2_000)] {
         assert_fine(&[
             keep_done(0, first),
             Event::Call(Op::Put(vec![put(0, 0, Due::In(0))])),

@@ -70,7 +70,7 @@ impl DoneJobs {
     }
 
     /// Forgets those of a topic whose time is over; the version of the last one, 0 if there is none.
-    pub(super) fn forget(&mut self, topic: TopicId, policy: &TopicPolicy, now: Timestamp) -> u64 {
+    fn forget(&mut self, topic: TopicId, policy: &TopicPolicy, now: Timestamp) -> u64 {
         self.forget_while(topic, |done| !is_kept(done, policy, now))
     }
 
@@ -124,9 +124,16 @@ impl Engine {
     pub(super) fn forget_done(&mut self) {
         let topics: Vec<TopicId> = self.done.by_topic.keys().copied().collect();
         for topic in topics {
-            if let Some(of_topic) = self.topics.get(&topic) {
-                self.done.forget(topic, &of_topic.policy, self.now.at);
-            }
+            self.forget_done_of(topic);
+        }
+    }
+
+    /// Forgets those of a topic whose time is over, and notes how far that is: the topic's next record says so, lest
+    /// a restart under another policy bring them back.
+    pub(super) fn forget_done_of(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(&id) {
+            let forgotten = self.done.forget(id, &topic.policy, self.now.at);
+            topic.forgotten = topic.forgotten.max(forgotten);
         }
     }
 }

@@ -17,10 +17,9 @@ use crate::planted::{self, Bug};
 impl Engine {
     pub(super) fn set_policy(&mut self, name: TopicName, policy: TopicPolicy) -> Result<(), TopicError> {
         let id = self.create_topic(&name)?;
-        let topic = self.topics.get_mut(&id).expect("created just now");
         // What the old policy no longer remembers, the new one does not bring back.
-        let forgotten = self.done.forget(id, &topic.policy, self.now.at);
-        topic.forgotten = topic.forgotten.max(forgotten);
+        self.forget_done_of(id);
+        let topic = self.topics.get_mut(&id).expect("created just now");
         if topic.policy.max_rate != policy.max_rate {
             topic.bucket = policy.max_rate.map(|rate| RateBucket::full(rate, self.now.at));
         }
