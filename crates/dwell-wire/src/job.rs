@@ -83,6 +83,38 @@ pub struct Job {
     pub token: Option<String>,
 }
 
+impl Job {
+    /// A job of which nothing else is known.
+    pub fn new(topic: String, id: String, number: u64, state: State, created_at: Instant, due_at: Instant) -> Self {
+        Self {
+            topic,
+            id,
+            number,
+            state,
+            body: None,
+            body_base64: None,
+            headers: BTreeMap::new(),
+            created_at,
+            due_at,
+            version: 0,
+            priority: None,
+            ttr_ms: None,
+            attempt: 0,
+            retry: None,
+            deliver_to: None,
+            expires_at: None,
+            last_error: None,
+            buried_at: None,
+            buried_reason: None,
+            lease_expires_at: None,
+            consumer: None,
+            done_at: None,
+            outcome: None,
+            token: None,
+        }
+    }
+}
+
 /// A value that is there, `null` too.
 fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(json).map(Some)

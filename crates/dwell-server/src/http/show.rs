@@ -1,7 +1,5 @@
 //! What a store answers, turned into what travels.
 
-use std::collections::BTreeMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dwell_core::{
@@ -52,16 +50,8 @@ pub(super) fn bare_job(view: JobView) -> job::Job {
         Phase::Leased(lease) => (Some(lease), None),
         Phase::Buried(burial) => (None, Some(burial)),
     };
+    let (created_at, due_at) = (instant(created_at), instant(due_at));
     job::Job {
-        topic: topic.to_string(),
-        id: id.to_string(),
-        number: number.get(),
-        state: state(seen),
-        body: None,
-        body_base64: None,
-        headers: BTreeMap::new(),
-        created_at: instant(created_at),
-        due_at: instant(due_at),
         version: version.get(),
         priority: Some(priority.0),
         ttr_ms: Some(ttr.as_millis()),
@@ -74,39 +64,18 @@ pub(super) fn bare_job(view: JobView) -> job::Job {
         buried_reason: burial.map(|burial| burial.reason.to_string()),
         lease_expires_at: lease.as_ref().map(|lease| instant(lease.expires_at)),
         consumer: lease.and_then(|lease| lease.consumer).map(|consumer| consumer.to_string()),
-        done_at: None,
-        outcome: None,
-        token: None,
+        ..job::Job::new(topic.to_string(), id.to_string(), number.get(), state(seen), created_at, due_at)
     }
 }
 
 /// A job that was acked and is remembered.
 pub(super) fn done_job(done: &DoneJob) -> job::Job {
+    let (topic, id, number) = (done.topic.to_string(), done.id.to_string(), done.number.get());
     job::Job {
-        topic: done.topic.to_string(),
-        id: done.id.to_string(),
-        number: done.number.get(),
-        state: job::State::Done,
-        body: None,
-        body_base64: None,
-        headers: BTreeMap::new(),
-        created_at: instant(done.created_at),
-        due_at: instant(done.due_at),
         version: done.version.get(),
-        priority: None,
-        ttr_ms: None,
         attempt: done.attempt,
-        retry: None,
-        deliver_to: None,
-        expires_at: None,
-        last_error: None,
-        buried_at: None,
-        buried_reason: None,
-        lease_expires_at: None,
-        consumer: None,
         done_at: Some(instant(done.done_at)),
-        outcome: None,
-        token: None,
+        ..job::Job::new(topic, id, number, job::State::Done, instant(done.created_at), instant(done.due_at))
     }
 }
 
@@ -129,31 +98,16 @@ pub(super) fn kept(found: Found) -> job::Job {
 
 /// A job that was just put.
 pub(super) fn put_job(topic: String, id: String, priority: u32, receipt: &Receipt, outcome: Outcome) -> job::Job {
+    let (number, state) = (receipt.number.get(), state(receipt.state));
     job::Job {
-        topic,
-        id,
-        number: receipt.number.get(),
-        state: state(receipt.state),
-        body: None,
-        body_base64: None,
-        headers: BTreeMap::new(),
-        created_at: instant(receipt.created_at),
-        due_at: instant(receipt.due_at),
         version: receipt.version.get(),
         priority: Some(priority),
         ttr_ms: Some(receipt.ttr.as_millis()),
-        attempt: 0,
         retry: Some(retry_policy(&receipt.retry)),
         deliver_to: receipt.deliver_to.as_ref().map(address),
         expires_at: receipt.expires_at.map(instant),
-        last_error: None,
-        buried_at: None,
-        buried_reason: None,
-        lease_expires_at: None,
-        consumer: None,
-        done_at: None,
         outcome: Some(outcome),
-        token: None,
+        ..job::Job::new(topic, id, number, state, instant(receipt.created_at), instant(receipt.due_at))
     }
 }
 
