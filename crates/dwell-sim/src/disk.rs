@@ -121,6 +121,11 @@ impl SimDisk {
         self.lock().is_full = is_full;
     }
 
+    /// How many files have names that begin so.
+    pub fn files(&self, prefix: &str) -> usize {
+        self.lock().names.keys().filter(|name| name.starts_with(prefix)).count()
+    }
+
     /// Whether it is full.
     pub fn is_full(&self) -> bool {
         self.lock().is_full

@@ -27,6 +27,8 @@ pub struct Shadow {
     forgotten: u64,
     /// The moment that everything answered so far needs.
     needed: u64,
+    /// Whether a power cut may take the store back to before that.
+    pub remembers_all: bool,
 }
 
 struct Waiting {
@@ -45,7 +47,7 @@ impl Shadow {
     /// A store without jobs.
     pub fn new(model: Model, now: Timestamp, sequence: u64) -> Self {
         let moments = VecDeque::from([Moment { sequence, model: model.clone() }]);
-        Self { model, now, waiting: VecDeque::new(), moments, forgotten: 0, needed: 0 }
+        Self { model, now, waiting: VecDeque::new(), moments, forgotten: 0, needed: 0, remembers_all: false }
     }
 
     /// The first half of a turn: time passes, those who wait get what became ready, or run out of patience. What is
@@ -159,6 +161,9 @@ impl Shadow {
     /// Something was answered that happened no later than this moment.
     pub fn answered(&mut self, moment: u64) {
         self.needed = self.needed.max(moment);
+        if self.remembers_all {
+            return;
+        }
         let needed = usize::try_from(self.needed - self.forgotten).unwrap_or(0);
         let sequence = self.moments.get(needed).map(|moment| moment.sequence);
         // Time may fall back to when the store came to that sequence, if the wall clock was set back meanwhile.
@@ -169,8 +174,9 @@ impl Shadow {
         }
     }
 
-    /// The store was started again and has read back everything up to `sequence`: goes back to that moment.
-    pub fn restart(&mut self, sequence: u64, now: Timestamp) -> Result<(), String> {
+    /// The store was started again and has read back everything up to `sequence`: goes back to that moment, which is
+    /// before something that was answered only if it `may_lose`.
+    pub fn restart(&mut self, sequence: u64, now: Timestamp, may_lose: bool) -> Result<(), String> {
         let is_it = |moment: &Moment| moment.sequence == sequence;
         let lost = || format!("read back only up to sequence {sequence}: what was answered later is lost");
         let Some(last) = self.moments.iter().rposition(is_it) else {
@@ -178,7 +184,7 @@ impl Shadow {
             let later = self.moments.front().is_some_and(|moment| moment.sequence > sequence);
             return Err(if later { lost() } else { never() });
         };
-        if self.forgotten + (last as u64) < self.needed {
+        if self.forgotten + (last as u64) < self.needed && !may_lose {
             return Err(lost());
         }
         // Turns that logged nothing left no trace: the store is as it was when it came to that sequence.

@@ -11,6 +11,7 @@ use dwell_core::{Defaults, Delay, Ladder, Store, StoreError, Timestamp};
 use dwell_store_embedded::{Config, Durability, EmbeddedStore, OpenError, Place, Stepper};
 use dwell_store_testkit::{Model, Setup};
 
+use crate::chance::Chance;
 use crate::clock::SimClock;
 use crate::disk::{Counts, Cut, SimDisk};
 use crate::event::Event;
@@ -51,6 +52,7 @@ pub struct Tally {
 /// A store, its surroundings and its shadow.
 pub struct World {
     seed: u64,
+    durability: Durability,
     disk: SimDisk,
     clock: Arc<SimClock>,
     store: Arc<EmbeddedStore>,
@@ -64,6 +66,8 @@ pub struct World {
     bodies: u64,
     start: Timestamp,
     closing: bool,
+    /// Disk calls that had failed when the store was started last.
+    faults: u64,
     failed_for: Option<u64>,
     tally: Tally,
     /// Says what happens, where someone wants to read it.
@@ -98,10 +102,25 @@ fn defaults() -> Defaults {
     Defaults { retry: retry.unwrap_or_default(), ..Defaults::default() }
 }
 
-fn open(seed: u64, disk: &SimDisk, clock: &Arc<SimClock>, accept: bool) -> Result<(EmbeddedStore, Stepper), OpenError> {
+/// What an answered success survives, in the life of this seed: mostly everything.
+fn durability(seed: u64) -> Durability {
+    match Chance::new(seed ^ 0xd0).within(0..8) {
+        0 => Durability::None,
+        1 => Durability::Interval(Duration::from_millis(20)),
+        _ => Durability::Sync,
+    }
+}
+
+fn open(
+    seed: u64,
+    durability: Durability,
+    disk: &SimDisk,
+    clock: &Arc<SimClock>,
+    accept: bool,
+) -> Result<(EmbeddedStore, Stepper), OpenError> {
     let config = Config {
         place: Place::Storage(Arc::new(disk.clone())),
-        durability: Durability::Sync,
+        durability,
         defaults: defaults(),
         segment: SEGMENT,
         accept_clock: accept,
@@ -116,12 +135,16 @@ impl World {
     /// A new store on an empty disk.
     pub fn new(seed: u64) -> Result<Self, Wrong> {
         let (disk, clock) = (SimDisk::new(seed ^ 0xd15c), Arc::new(SimClock::default()));
-        let (store, stepper) = open(seed, &disk, &clock, false).map_err(|error| Wrong(error.to_string()))?;
+        let durability = durability(seed);
+        let opened = open(seed, durability, &disk, &clock, false);
+        let (store, stepper) = opened.map_err(|error| Wrong(error.to_string()))?;
         let now = stepper.now().map_or(Timestamp::EPOCH, |(now, _)| now);
         let setup = Setup { defaults: defaults(), ..Setup::default() };
-        let shadow = Shadow::new(Model::new(&setup), now, stepper.last_sequence().unwrap_or(0));
+        let mut shadow = Shadow::new(Model::new(&setup), now, stepper.last_sequence().unwrap_or(0));
+        shadow.remembers_all = durability != Durability::Sync;
         Ok(Self {
             seed,
+            durability,
             disk,
             clock,
             store: Arc::new(store),
@@ -134,6 +157,7 @@ impl World {
             bodies: 0,
             start: now,
             closing: false,
+            faults: 0,
             failed_for: None,
             tally: Tally { starts: 1, ..Tally::default() },
             log: None,
@@ -405,7 +429,7 @@ impl World {
             let faults = self.disk.counts().faults;
             tries += 1;
             self.tally.starts += 1;
-            match open(self.seed.wrapping_add(self.tally.starts), &self.disk, &self.clock, accept) {
+            match open(self.seed.wrapping_add(self.tally.starts), self.durability, &self.disk, &self.clock, accept) {
                 Ok(opened) => break opened,
                 Err(OpenError::Clock(_)) if !accept => accept = true,
                 Err(OpenError::Io { .. })
@@ -422,8 +446,16 @@ impl World {
         let (now, _) = self.stepper.now().unwrap_or((self.shadow.now, self.shadow.now));
         let sequence = self.stepper.last_sequence().unwrap_or(0);
         self.note(|| format!("    started at {now:?} with everything up to {sequence}"));
-        self.shadow.restart(sequence, now).map_err(Wrong)?;
+        // Without a sync for each answer a power cut may lose what was answered, and so may a disk that fails; a kill
+        // may not.
+        let failed = self.disk.counts().faults > self.faults;
+        let may_lose = self.durability != Durability::Sync && (cut.is_some() || failed);
+        self.faults = self.disk.counts().faults;
+        self.shadow.restart(sequence, now, may_lose).map_err(Wrong)?;
         self.same.forget();
+        if may_lose {
+            self.same.leases.clear();
+        }
         self.look()
     }
 

@@ -122,7 +122,7 @@ impl Journal {
             Some((segment, file)) if *segment == frame.segment => Arc::clone(file),
             _ => {
                 self.sync()?;
-                let file = self.segments.start(frame.segment)?;
+                let file = self.segments.start(frame.segment, frame.first_sequence)?;
                 self.file = Some((frame.segment, Arc::clone(&file)));
                 file
             }

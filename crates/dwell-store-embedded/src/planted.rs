@@ -30,6 +30,8 @@ bugs! {
     EndNotWrittenAgain,
     /// A torn frame that was never acknowledged stops the start.
     FalseAlarm,
+    /// What a frame says of segments that have been freed counts as missing.
+    FreedCountsAsMissing,
     /// A segment is freed while it has jobs that are nowhere else.
     FreedTooEarly,
     /// A failed sync is taken for a good one.

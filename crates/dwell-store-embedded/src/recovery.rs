@@ -263,8 +263,8 @@ impl<'a> Reading<'a> {
     /// Replays the frames of a segment; where they end, if it was ever begun.
     fn frames(&mut self, file: &SegmentFile, place: u32, last: bool) -> Result<Option<usize>, OpenError> {
         let SegmentFile { id, name, bytes, header, frames, end, why } = file;
-        let epoch = match header {
-            Ok(header) if header.segment == *id => header.epoch,
+        let (epoch, first_sequence) = match header {
+            Ok(header) if header.segment == *id => (header.epoch, header.first_sequence),
             // A start that was cut short leaves a last segment without a header, and nothing in it.
             _ if last && frame::find_later(bytes, 0, *id).next().is_none() => return Ok(None),
             Ok(_) => return Err(self.damaged(name, 0, "the header is another segment's")),
@@ -274,7 +274,10 @@ impl<'a> Reading<'a> {
             self.frame(name, &frame.of_bytes(bytes), place)?;
         }
         // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
-        let lost = |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > self.last_sequence;
+        // What it says of what was before this segment does not count: that may have been freed.
+        let before = if planted::is(Bug::FreedCountsAsMissing) { 0 } else { first_sequence.saturating_sub(1) };
+        let read = self.last_sequence.max(before);
+        let lost = |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > read;
         let damaged = frame::find_later(bytes, *end, *id).any(lost);
         let damaged = damaged || (planted::is(Bug::FalseAlarm) && why != MISSING);
         if damaged { Err(self.damaged(name, *end, why)) } else { Ok(Some(*end)) }

@@ -9,7 +9,7 @@ use dwell_core::{
     TimelineQuery, TopicName, TopicPolicy, Ttl, Ttr, Verdict, Version, When,
 };
 
-use super::{World, Wrong};
+use super::{SEGMENT, World, Wrong};
 use crate::event::{Due, IDS, Name, Op, Put, TOPICS, Verb};
 use crate::request::Request;
 
@@ -51,6 +51,7 @@ impl World {
         if self.stepper.has_failed() {
             return Ok(());
         }
+        self.check_disk()?;
         for topic in (0..TOPICS).map(topic_name) {
             self.both(Request::Topic(topic.clone()))?;
             self.both(Request::List(ListQuery { limit: 1_000, ..ListQuery::of(topic.clone()) }))?;
@@ -63,6 +64,17 @@ impl World {
         let names = (0..TOPICS).flat_map(|topic| (0..IDS).map(move |id| Name { topic, id }));
         self.both(Request::Get(names.map(|name| Lookup::Job(job_ref(name))).collect()))?;
         self.settle()
+    }
+
+    /// The journal is a few segments and a few times what is live.
+    fn check_disk(&self) -> Result<(), Wrong> {
+        let segments = self.disk.files("journal-");
+        let live = self.stepper.weight().div_ceil(usize::try_from(SEGMENT).unwrap_or(1));
+        let most = 12 + 4 * live;
+        if segments <= most {
+            return Ok(());
+        }
+        Err(Wrong(format!("the journal has {segments} segments; {live} are live, so {most} are enough")))
     }
 
     fn both(&mut self, request: Request) -> Result<(), Wrong> {

@@ -55,6 +55,8 @@ pub(crate) struct SealedFrame {
     pub(crate) segment: u64,
     /// At this place.
     pub(crate) offset: u64,
+    /// The sequence of its first record.
+    pub(crate) first_sequence: u64,
     /// These bytes, whole pages.
     pub(crate) bytes: Vec<u8>,
 }
@@ -145,7 +147,7 @@ impl Batch {
             now: now.as_millis(),
         };
         frame::seal(&mut bytes, &header);
-        let sealed = SealedFrame { segment: self.segment, offset: self.offset, bytes };
+        let sealed = SealedFrame { segment: self.segment, offset: self.offset, first_sequence, bytes };
         self.offset += size;
         self.under_way = Some(first_sequence + u64::from(records) - 1);
         Some(sealed)

@@ -14,7 +14,6 @@ use super::slots::Index;
 use super::topic::Rank;
 use super::waiters::{Waiter, WaiterId};
 use crate::format::record::{Cause, GoneCause, PhaseKind, TopicId};
-use crate::planted::{self, Bug};
 
 /// Jobs already given in this call, by queue.
 type Given = BTreeMap<(TopicId, Line), u32>;
@@ -70,8 +69,7 @@ impl Engine {
         for (index, name) in names.iter().enumerate() {
             next.extend(self.waiters.next_consumer(name, None).map(|id| (id, index)));
         }
-        let pop = if planted::is(Bug::LastComeFirstServed) { BTreeSet::pop_last } else { BTreeSet::pop_first };
-        while let Some((id, index)) = pop(&mut next) {
+        while let Some((id, index)) = next.pop_first() {
             if let Some(request) = self.waiters.request(id).cloned() {
                 let jobs = self.lease(&request);
                 if jobs.is_empty() {

@@ -81,7 +81,11 @@ impl Waiters {
 
     /// The next consumer that waits for this topic and is still there.
     pub(super) fn next_consumer(&mut self, topic: &TopicName, after: Option<WaiterId>) -> Option<WaiterId> {
-        self.next_there(after, |waiters, from| waiters.by_topic.get(topic)?.range(from..).next().copied())
+        self.next_there(after, |waiters, from| {
+            let mut waiting = waiters.by_topic.get(topic)?.range(from..);
+            let next = if planted::is(Bug::LastComeFirstServed) { waiting.next_back() } else { waiting.next() };
+            next.copied()
+        })
     }
 
     /// The next courier that is still there; couriers wait for all topics.

@@ -44,6 +44,8 @@ pub(crate) struct SegmentHeader {
     pub segment: u64,
     /// The start of the store that opened it.
     pub epoch: u64,
+    /// The sequence that its first frame begins with.
+    pub first_sequence: u64,
 }
 
 /// Why there is no header at the front of a segment.
@@ -74,6 +76,7 @@ impl SegmentHeader {
         put_u16(&mut page, 0);
         put_u64(&mut page, self.segment);
         put_u64(&mut page, self.epoch);
+        put_u64(&mut page, self.first_sequence);
         let crc = crc32c::crc32c(&page);
         put_u32(&mut page, crc);
         page.resize(PAGE, 0);
@@ -97,7 +100,7 @@ impl SegmentHeader {
         let mut reader = Reader::new(bytes);
         reader.u32()?;
         let (version, flags) = (reader.u16()?, reader.u16()?);
-        let header = Self { segment: reader.u64()?, epoch: reader.u64()? };
+        let header = Self { segment: reader.u64()?, epoch: reader.u64()?, first_sequence: reader.u64()? };
         let crc = crc32c::crc32c(&bytes[..reader.position()]);
         if reader.u32()? == crc { Ok((version, flags, header)) } else { Err(reader.invalid("checksum")) }
     }
@@ -130,37 +133,40 @@ mod tests {
 
     #[test]
     fn the_header_has_its_golden_bytes() {
-        let page = SegmentHeader { segment: 0x0102, epoch: 3 }.encode();
+        let page = SegmentHeader { segment: 0x0102, epoch: 3, first_sequence: 9 }.encode();
         assert_eq!(page.len(), PAGE);
         assert_eq!(u64::try_from(page.len()), Ok(FIRST_FRAME));
-        assert!(page[28..].iter().all(|&b| b == 0));
-        assert_eq!(crate::format::hex(&page[..28]), "44775367010000000201000000000000030000000000000000a23239");
+        assert!(page[36..].iter().all(|&b| b == 0));
+        assert_eq!(
+            crate::format::hex(&page[..36]),
+            "447753670100000002010000000000000300000000000000090000000000000067299468"
+        );
     }
 
     #[test]
     fn a_header_says_what_is_wrong_with_it() {
-        let page = SegmentHeader { segment: 1, epoch: 1 }.encode();
+        let page = SegmentHeader { segment: 1, epoch: 1, first_sequence: 1 }.encode();
         assert_eq!(SegmentHeader::decode(&[]), Err(SegmentError::Missing));
         assert_eq!(SegmentHeader::decode(&[0; PAGE]), Err(SegmentError::Missing));
-        assert_eq!(SegmentHeader::decode(&page[..27]), Err(SegmentError::Damaged));
+        assert_eq!(SegmentHeader::decode(&page[..35]), Err(SegmentError::Damaged));
         let sealed = |version: u16, flags: u16| {
             let mut page = page.clone();
             page[4..6].copy_from_slice(&version.to_le_bytes());
             page[6..8].copy_from_slice(&flags.to_le_bytes());
-            let crc = crc32c::crc32c(&page[..24]);
-            page[24..28].copy_from_slice(&crc.to_le_bytes());
+            let crc = crc32c::crc32c(&page[..32]);
+            page[32..36].copy_from_slice(&crc.to_le_bytes());
             SegmentHeader::decode(&page)
         };
         assert_eq!(sealed(VERSION + 1, 9), Err(SegmentError::Newer { found: VERSION + 1 }));
         assert_eq!(sealed(0, 0), Err(SegmentError::Damaged));
         assert_eq!(sealed(VERSION, 1), Err(SegmentError::Damaged));
-        assert_eq!(sealed(VERSION, 0), Ok(SegmentHeader { segment: 1, epoch: 1 }));
+        assert_eq!(sealed(VERSION, 0), Ok(SegmentHeader { segment: 1, epoch: 1, first_sequence: 1 }));
     }
 
     proptest! {
         #[test]
-        fn headers_read_back_and_no_flipped_bit_goes_unseen(segment: u64, epoch: u64, bit in 0..28_usize * 8) {
-            let header = SegmentHeader { segment, epoch };
+        fn headers_read_back_and_no_flipped_bit_goes_unseen(segment: u64, epoch: u64, first_sequence: u64, bit in 0..36_usize * 8) {
+            let header = SegmentHeader { segment, epoch, first_sequence };
             let mut page = header.encode();
             prop_assert_eq!(SegmentHeader::decode(&page), Ok(header));
             page[bit / 8] ^= 1_u8 << (bit % 8);

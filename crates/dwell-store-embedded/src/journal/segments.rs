@@ -27,9 +27,9 @@ impl SegmentFiles {
     }
 
     /// Makes a segment's file ready for frames, and its name durable.
-    pub(super) fn start(&self, id: u64) -> io::Result<Arc<dyn StoredFile>> {
+    pub(super) fn start(&self, id: u64, first_sequence: u64) -> io::Result<Arc<dyn StoredFile>> {
         let name = segment::name(id);
-        let header = SegmentHeader { segment: id, epoch: self.epoch }.encode();
+        let header = SegmentHeader { segment: id, epoch: self.epoch, first_sequence }.encode();
         let file = if let Some(spare) = self.spares.take() {
             let file = self.storage.open(&spare)?;
             file.write_at(0, &header)?;
