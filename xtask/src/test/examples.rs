@@ -9,6 +9,7 @@
 //!
 //! Examples are not tests and are not counted as such; one that fails makes the step fail.
 
+use std::io::ErrorKind;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -58,8 +59,14 @@ fn listed(package: &Package, example: &str) -> bool {
 
 fn run_one(workspace: &Workspace, example: &Artifact) -> anyhow::Result<()> {
     let program = example.executable.as_ref().context("cargo built no executable")?;
+    // In a place of its own: what an example leaves must not meet the next run, nor what a user has there.
+    let place = workspace.metadata.target_directory.join("examples-run").join(&example.target.name);
+    match std::fs::remove_dir_all(&place) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => std::fs::create_dir_all(&place)?,
+    }
     let mut command = Command::new(program);
-    command.current_dir(workspace.root()).stdin(Stdio::null());
+    command.current_dir(place).stdin(Stdio::null());
     run_within(&mut command, TIME_LIMIT)
 }
 
