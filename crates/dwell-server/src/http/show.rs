@@ -29,13 +29,17 @@ pub(super) fn whole_job(mut view: JobView) -> job::Job {
     let headers = view.job.headers.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let body = std::mem::take(&mut view.job.body);
     let (body, body_base64) = match &body {
-        Body::Json(text) => (raw(text), None),
+        Body::Json(text) => match raw(text) {
+            Some(json) => (Some(json), None),
+            // It was checked when it came in. If it is not JSON all the same, it is at least not lost.
+            None => (None, Some(STANDARD.encode(text))),
+        },
         Body::Bytes(bytes) => (None, Some(STANDARD.encode(bytes))),
     };
     job::Job { headers, body, body_base64, ..bare_job(view) }
 }
 
-/// A stored JSON text. It was checked when it came in; what is not JSON all the same is shown as null.
+/// A stored text, if it is JSON.
 fn raw(text: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(text).ok()?.to_owned();
     RawValue::from_string(text).ok()

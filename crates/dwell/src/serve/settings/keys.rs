@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Flag,
 }
 
-/// Every key. Two that say the same thing in two ways have the same `same_as` (see [`same`]).
+/// Every key. Those that say the same thing in two ways are in [`SAME`].
 pub(super) static KEYS: &[Key] = &[
     Key {
         name: "listen",
