@@ -22,6 +22,7 @@ mod index;
 mod leases;
 mod looks;
 mod minutes;
+mod ordering;
 mod pages;
 mod replay;
 mod rest;
@@ -43,8 +44,9 @@ use timing_wheel::TimingWheel;
 
 pub(crate) use batch::SealedFrame;
 pub(crate) use command::Command;
-pub(crate) use replay::{JobBytes, ReplayError};
-pub(crate) use slots::Lying;
+pub(crate) use ordering::Ordered;
+pub(crate) use replay::{JobBytes, JobSight, ReplayError};
+pub(crate) use slots::{IdHash, Lying};
 
 use self::answers::Answers;
 use self::batch::Batch;
@@ -174,8 +176,8 @@ impl Engine {
         }
     }
 
-    /// Takes up where the last run left off, once everything has been replayed.
-    pub(crate) fn begin(&mut self, origin: Origin, now: Now, first_segment: u64) {
+    /// Takes up where the last run left off, once everything has been replayed and put in order.
+    pub(crate) fn begin(&mut self, origin: Origin, now: Now, first_segment: u64, jobs: [Ordered; 2]) {
         self.now = now;
         self.swept_at = now.real;
         self.next_topic = self.next_topic.max(origin.topic);
@@ -183,7 +185,7 @@ impl Engine {
         self.batch = Batch::new(origin, self.settings.segment);
         self.wheel = TimingWheel::new(now.at.as_millis());
         self.cleaning = Cleaning::new(first_segment);
-        self.replayed();
+        self.replayed(jobs);
     }
 
     /// Moves time on and does what is due. Whether there is more to do at this time.

@@ -9,21 +9,23 @@
 //! frame is under way at a time, each frame says up to where the journal was durable when it was written, and each start
 //! notes how far the run before it came.
 
+mod ahead;
+
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
-use dwell_core::{Timestamp, TopicName};
+use dwell_core::Timestamp;
 
+use self::ahead::{Ahead, Eyes, FramePlace, MISSING, SegmentFile, Sight};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::engine::{Engine, JobBytes, Lying, Now, Origin, ReplayError, Settings};
-use crate::format::bytes::{Damage, Reader};
-use crate::format::frame::{self, Frame, FrameHeader, ReadFrame};
+use crate::format::frame::{self, Frame, FrameHeader};
 use crate::format::manifest::{self, Manifest, ManifestError};
-use crate::format::record::{self, Record, Seen};
-use crate::format::segment::{self, SegmentError, SegmentHeader};
+use crate::format::segment;
 use crate::format::topics::{self, TopicsError};
 use crate::planted::{self, Bug};
 use crate::storage::{OpenDirError, Storage};
@@ -137,13 +139,16 @@ pub(crate) fn recover(
         doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
     }
     let ids = engine.ids();
-    let synced = thread::scope(|scope| {
-        let table = scope.spawn(|| ids.into_table());
+    let (jobs, table, synced) = thread::scope(|scope| {
         let synced = scope.spawn(|| sync(&**storage, manifest.first_segment..=last_segment));
-        engine.begin(origin, now, manifest.first_segment);
-        engine.name(table.join().expect("whoever makes a table does not panic"));
-        synced.join().expect("whoever syncs does not panic")
+        let [sooner, later] = engine.shares(now.at);
+        let other = scope.spawn(move || (later.order(), ids.into_table()));
+        let sooner = sooner.order();
+        let (later, table) = other.join().expect("whoever puts jobs in order does not panic");
+        ([sooner, later], table, synced.join().expect("whoever syncs does not panic"))
     });
+    engine.name(table);
+    engine.begin(origin, now, manifest.first_segment, jobs);
     synced.map(|()| Recovered { engine, manifest, timeline })
 }
 
@@ -180,6 +185,7 @@ fn load_manifest(storage: &dyn Storage) -> Result<Manifest, OpenError> {
 struct Reading<'a> {
     storage: &'a dyn Storage,
     engine: Engine,
+    eyes: Eyes,
     /// The last sequence read.
     last_sequence: u64,
     /// The run it belongs to.
@@ -195,14 +201,15 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(storage: &'a dyn Storage, settings: Settings) -> Self {
         let engine = Engine::new(settings);
-        Self { storage, engine, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0, doubtful: Vec::new() }
+        let eyes = Eyes::new(engine.id_hash());
+        Self { storage, engine, eyes, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0, doubtful: Vec::new() }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
     fn topics_file(&mut self, manifest: &Manifest) -> Result<(), OpenError> {
         let Some(stamp) = manifest.topics else { return Ok(()) };
         for topic in topics::load(self.storage, stamp)? {
-            self.engine.replay(Record::Topic(topic), manifest.first_segment, false);
+            self.engine.replay_topic(topic);
         }
         self.topics_known = stamp;
         Ok(())
@@ -218,20 +225,19 @@ impl<'a> Reading<'a> {
             return Err(OpenError::Missing { file: self.storage.describe(&segment::name(gap)) });
         }
         let mut last = manifest.first_segment.saturating_sub(1);
-        let mut next = ids.first().map(|id| SegmentFile::read(self.storage, *id));
-        for (id, left) in ids.iter().zip((0..ids.len()).rev()) {
-            let Some(file) = next.take() else { break };
-            let (file, storage) = (file?, self.storage);
-            // The next one is read and checked meanwhile; both are always done before it goes on.
-            let replayed = thread::scope(|scope| {
-                let ahead = (left > 0).then(|| scope.spawn(|| SegmentFile::read(storage, id + 1)));
-                let replayed = self.segment(file, left);
-                next = ahead.map(|ahead| ahead.join().expect("whoever reads does not panic"));
-                replayed
-            });
-            // One that was never begun has nothing in it: the next run makes it again.
-            last = if replayed? { *id } else { id - 1 };
-        }
+        let awaited = AtomicBool::new(false);
+        let ahead = Ahead { storage: self.storage, ids: &ids, eyes: self.eyes.clone(), awaited: &awaited };
+        // A scope ends when all in it has: everything is read, whatever becomes of the replay.
+        thread::scope(|scope| {
+            let (to, from) = mpsc::sync_channel(1);
+            scope.spawn(move || ahead.run(&to));
+            for (id, left) in ids.iter().zip((0..ids.len()).rev()) {
+                let file = ahead::next(&from, &awaited).expect("who reads ahead says of each segment what it is");
+                // One that was never begun has nothing in it: the next run makes it again.
+                last = if self.segment(file?, left)? { *id } else { id - 1 };
+            }
+            Ok::<(), OpenError>(())
+        })?;
         if ids.is_empty() && (manifest.first_segment > 1 || manifest.topics.is_some()) {
             return Err(OpenError::Missing { file: self.storage.describe(&segment::name(manifest.first_segment)) });
         }
@@ -250,7 +256,7 @@ impl<'a> Reading<'a> {
     /// Replays a segment, of which so many are left after it; whether it was ever begun.
     fn segment(&mut self, mut file: SegmentFile, left: usize) -> Result<bool, OpenError> {
         let place = self.engine.begin_segment();
-        let end = self.frames(&file, place, left == 0)?;
+        let end = self.frames(&mut file, place, left == 0)?;
         // A run syncs a segment before it begins the next one; the last of all may have nothing in it yet.
         if left <= 1 {
             self.doubtful.extend(Doubtful::of(&file));
@@ -261,8 +267,11 @@ impl<'a> Reading<'a> {
     }
 
     /// Replays the frames of a segment; where they end, if it was ever begun.
-    fn frames(&mut self, file: &SegmentFile, place: u32, last: bool) -> Result<Option<usize>, OpenError> {
-        let SegmentFile { id, name, bytes, header, frames, end, why } = file;
+    fn frames(&mut self, file: &mut SegmentFile, place: u32, last: bool) -> Result<Option<usize>, OpenError> {
+        while file.look(&self.eyes) {}
+        let mut sights = std::mem::take(&mut file.sights).into_iter();
+        let SegmentFile { id, name, bytes, header, frames, end, why, .. } = file;
+        let why = why.as_deref().unwrap_or(MISSING);
         let (epoch, first_sequence) = match header {
             Ok(header) if header.segment == *id => (header.epoch, header.first_sequence),
             // A start that was cut short leaves a last segment without a header, and nothing in it.
@@ -271,7 +280,10 @@ impl<'a> Reading<'a> {
             Err(error) => return Err(self.damaged(name, 0, &error.to_string())),
         };
         for frame in frames {
-            self.frame(name, &frame.of_bytes(bytes), place)?;
+            self.frame(name, frame)?;
+            let replayed = self.records(&frame.header, sights.by_ref().take(frame.records), bytes, place);
+            let wrong = replayed.err().or_else(|| frame.wrong.take());
+            wrong.map_or(Ok(()), |why| Err(self.damaged(name, frame.offset, &why)))?;
         }
         // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
         // What it says of what was before this segment does not count: that may have been freed.
@@ -283,7 +295,8 @@ impl<'a> Reading<'a> {
         if damaged { Err(self.damaged(name, *end, why)) } else { Ok(Some(*end)) }
     }
 
-    fn frame(&mut self, name: &str, frame: &Frame<'_>, place: u32) -> Result<(), OpenError> {
+    /// A frame, before its records: whether it follows those before it.
+    fn frame(&mut self, name: &str, frame: &FramePlace) -> Result<(), OpenError> {
         let header = &frame.header;
         let follows = self.last_sequence + 1;
         let new_run = header.epoch > self.epoch;
@@ -303,79 +316,35 @@ impl<'a> Reading<'a> {
         }
         self.epoch = header.epoch;
         self.mark = self.mark.max(header.now);
-        self.records(frame, place).map_err(|why| self.damaged(name, frame.offset, &why))
+        Ok(())
     }
 
-    fn records(&mut self, frame: &Frame<'_>, place: u32) -> Result<(), String> {
-        let mut reader = Reader::new(frame.payload);
-        let gone = TopicName::new("$gone").expect("a good name");
-        for k in 0..u64::from(frame.header.record_count) {
-            let sequence = frame.header.first_sequence + k;
+    fn records(
+        &mut self,
+        header: &FrameHeader,
+        sights: impl Iterator<Item = Sight>,
+        bytes: &[u8],
+        place: u32,
+    ) -> Result<(), String> {
+        for (sight, sequence) in sights.zip(header.first_sequence..) {
             let known = sequence <= self.topics_known;
-            let engine = &self.engine;
-            let name = |id| engine.topic_name(id).or_else(|| known.then(|| gone.clone()));
-            let begin = reader.position();
-            let seen = record::see(&mut reader, &name).map_err(|damage: Damage| damage.to_string())?;
-            let segment = frame.header.segment;
-            match seen {
-                Seen::Other(record) => self.engine.replay(*record, segment, known),
-                Seen::Job(glance) => {
-                    let bytes = &frame.payload[begin..reader.position()];
-                    let at = frame.offset + frame::HEADER + begin;
-                    let record = JobBytes { bytes, lying: Lying { chunk: place, at, length: bytes.len() } };
-                    let replayed = self.engine.replay_job(&glance, record, segment, known);
-                    replayed.map_err(|error: ReplayError| error.to_string())?;
+            let replayed = match sight {
+                Sight::Other(record) => self.engine.replay(*record, header.segment, known),
+                Sight::Job(job) => {
+                    let lying = Lying { chunk: place, at: job.at, length: job.length };
+                    let record = JobBytes { bytes: &bytes[job.at..][..job.length], lying };
+                    self.engine.replay_job(&job, record, header.segment, known)
                 }
-            }
+            };
+            replayed.map_err(|error: ReplayError| error.to_string())?;
             self.last_sequence = sequence;
         }
-        if reader.is_empty() { Ok(()) } else { Err("there is more in it than it says".to_owned()) }
+        Ok(())
     }
 
     fn damaged(&self, name: &str, offset: usize, why: &str) -> OpenError {
         let file = self.storage.describe(name);
         OpenError::Damaged { file, offset, why: why.to_owned(), after: self.last_sequence }
-    }
-}
-
-/// Why frames end where nothing was written.
-const MISSING: &str = "a frame is missing";
-
-/// A segment as it was read: everything that can be said of it alone.
-struct SegmentFile {
-    id: u64,
-    name: String,
-    bytes: Vec<u8>,
-    header: Result<SegmentHeader, SegmentError>,
-    /// Its frames, from the first one on, as far as they are whole and of its run.
-    frames: Vec<FramePlace>,
-    /// Where they end.
-    end: usize,
-    /// Why they do.
-    why: String,
-}
-
-impl SegmentFile {
-    fn read(storage: &dyn Storage, id: u64) -> Result<Self, OpenError> {
-        let name = segment::name(id);
-        let bytes = read(storage, &name)?;
-        let header = SegmentHeader::decode(&bytes);
-        let mut file = Self { id, name, bytes, header, frames: Vec::new(), end: frame::PAGE, why: MISSING.to_owned() };
-        let Ok(SegmentHeader { epoch, .. }) = file.header else { return Ok(file) };
-        loop {
-            match frame::read_frame(&file.bytes, file.end, id) {
-                ReadFrame::Frame(frame) if frame.header.epoch == epoch => {
-                    file.end = frame.next_offset;
-                    let place = FramePlace::of(&frame);
-                    file.frames.push(place);
-                }
-                ReadFrame::Frame(_) | ReadFrame::Nothing => return Ok(file),
-                ReadFrame::Damaged { why, .. } => {
-                    file.why = why.to_string();
-                    return Ok(file);
-                }
-            }
-        }
     }
 }
 
@@ -406,26 +375,6 @@ impl Doubtful {
         let offset = u64::try_from(self.offset).unwrap_or(u64::MAX);
         let written = storage.open(&self.name).and_then(|file| file.write_at(offset, &self.bytes));
         written.map_err(|error| io_error(storage, &self.name, error))
-    }
-}
-
-/// A frame whose checksum matches, without its bytes.
-struct FramePlace {
-    header: FrameHeader,
-    offset: usize,
-    payload: usize,
-    next_offset: usize,
-}
-
-impl FramePlace {
-    fn of(frame: &Frame<'_>) -> Self {
-        let Frame { header, payload, offset, next_offset } = *frame;
-        Self { header, offset, payload: payload.len(), next_offset }
-    }
-
-    fn of_bytes<'a>(&self, bytes: &'a [u8]) -> Frame<'a> {
-        let payload = &bytes[self.offset + frame::HEADER..][..self.payload];
-        Frame { header: self.header, payload, offset: self.offset, next_offset: self.next_offset }
     }
 }
 

@@ -37,6 +37,10 @@ impl DoneJobs {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_topic.is_empty()
+    }
+
     /// Bytes they are reckoned to take.
     pub(super) fn weight(&self) -> usize {
         self.weight

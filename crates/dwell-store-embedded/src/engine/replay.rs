@@ -1,17 +1,19 @@
 //! Doing again what the journal says was done.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use dwell_core::{Job, Number, Phase, Timestamp, limits};
+use dwell_core::{DoneJob, Job, Number, Phase, Timestamp, limits};
 use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 
-use super::index::Indexed;
-use super::minutes::minute;
-use super::slots::{IdTable, Ids, Index, Lying, Slot};
+use super::ordering::{self, Ordered, Share};
+use super::slots::{IdHash, IdTable, Ids, Index, Lying};
 use super::topic::{Place, Topic};
 use super::{Engine, totals};
-use crate::format::record::{self, BodyPart, Cause, Glance, GoneRecord, PhaseKind, Record, TopicId, TopicRecord};
+use crate::format::record::{
+    self, BodyPart, Brief, Cause, DoneRecord, GoneRecord, PhaseKind, Record, TopicId, TopicRecord, id_of,
+};
 use crate::planted::{self, Bug};
 
 /// A record that does not fit what came before it.
@@ -45,10 +47,24 @@ pub(crate) struct JobBytes<'a> {
     pub(crate) lying: Lying,
 }
 
+/// What was seen of a job's record, by itself.
+pub(crate) struct JobSight {
+    pub(crate) topic: TopicId,
+    pub(crate) cause: Cause,
+    pub(crate) body: BodyPart,
+    pub(crate) brief: Brief,
+    /// Of its id, as [`Engine::id_hash`] hashes it.
+    pub(crate) id_hash: u32,
+    /// Where in its segment the record begins.
+    pub(crate) at: usize,
+    /// How long it is.
+    pub(crate) length: usize,
+}
+
 impl Engine {
-    /// The name of a topic that has been replayed.
-    pub(crate) fn topic_name(&self, id: TopicId) -> Option<dwell_core::TopicName> {
-        self.topics.get(&id).map(|topic| topic.name.clone())
+    /// How the ids of jobs are hashed that are replayed.
+    pub(crate) fn id_hash(&self) -> IdHash {
+        self.slots.id_hash()
     }
 
     /// A segment is about to be replayed. Its place, for [`Engine::end_segment`].
@@ -69,18 +85,18 @@ impl Engine {
 
     /// Does one record again that is not a job's. With `topics_known` the topics are already as they were after it: it
     /// says nothing about them.
-    pub(crate) fn replay(&mut self, record: Record, segment: u64, topics_known: bool) {
+    pub(crate) fn replay(&mut self, record: Record, segment: u64, topics_known: bool) -> Result<(), ReplayError> {
         match record {
             Record::Job(_) => unreachable!("jobs are only looked at"),
-            Record::Done(record) if topics_known && !self.topics.contains_key(&record.topic) => {}
             Record::Topic(_) if topics_known => {}
             Record::Gone(gone) => self.replay_gone(&gone, topics_known),
-            Record::Done(record) => {
-                let forgotten = self.topics.get(&record.topic).map_or(0, |topic| topic.forgotten);
-                if record.done.version.get() > forgotten {
-                    self.done.insert(record.topic, record.done, segment);
+            Record::Done(DoneRecord { topic, done }) => match self.topics.get(&topic) {
+                Some(known) if done.version.get() > known.forgotten => {
+                    self.done.insert(topic, DoneJob { topic: known.name.clone(), ..done }, segment);
                 }
-            }
+                None if !topics_known => return Err(ReplayError::NoTopic),
+                Some(_) | None => {}
+            },
             Record::Topic(topic) => self.replay_topic(topic),
             Record::TopicGone(id) => {
                 if self.topics.contains_key(&id) && !topics_known {
@@ -88,18 +104,19 @@ impl Engine {
                 }
             }
         }
+        Ok(())
     }
 
     /// Does the record of a job again. Indexes and timers come later, with [`Engine::begin`]. With `topics_known` it is
     /// already counted, and a job of a topic that is not there is no more.
     pub(crate) fn replay_job(
         &mut self,
-        seen: &Glance<'_>,
+        seen: &JobSight,
         record: JobBytes<'_>,
         segment: u64,
         topics_known: bool,
     ) -> Result<(), ReplayError> {
-        let Glance { topic, cause, id, body, brief } = *seen;
+        let JobSight { topic, cause, body, brief, id_hash, .. } = *seen;
         let Some(of_topic) = self.topics.get_mut(&topic) else {
             return if topics_known { Ok(()) } else { Err(ReplayError::NoTopic) };
         };
@@ -117,8 +134,10 @@ impl Engine {
             if !topics_known {
                 totals::count(&mut of_topic.totals, cause, false, is_buried);
             }
-            self.done.remove(topic, id);
-            self.slots.load(topic, brief, id, record.lying, segment);
+            if !self.done.is_empty() {
+                self.done.remove(topic, str::from_utf8(id_of(record.bytes)).expect("it was looked at"));
+            }
+            self.slots.load(topic, brief, id_hash, record.lying, segment);
             return Ok(());
         };
         let slot = self.slots.get_mut(index);
@@ -155,7 +174,7 @@ impl Engine {
         self.slots.unload(index)
     }
 
-    fn replay_topic(&mut self, record: TopicRecord) {
+    pub(crate) fn replay_topic(&mut self, record: TopicRecord) {
         let TopicRecord { id, name, policy, pause, totals, forgotten } = record;
         self.next_topic = self.next_topic.max(id.0 + 1);
         self.names.insert(name.clone(), id);
@@ -195,11 +214,16 @@ impl Engine {
         if self.replaying.orphans.is_empty() { Ok(()) } else { Err(ReplayError::NoBody) }
     }
 
-    /// Everything has been replayed. The table of ids is to be made of this, for [`Engine::name`]: wherever there is
-    /// time, for it takes some.
+    /// Everything has been replayed. A table of ids is to be made of this, for [`Engine::name`]: wherever there is time,
+    /// for it takes some.
     pub(crate) fn ids(&mut self) -> Ids {
         self.forget_jobs_of_dead_topics();
         self.slots.loaded()
+    }
+
+    /// Jobs are to be put in order, by two shares and wherever there is time, for [`Engine::begin`].
+    pub(crate) fn shares(&self, now: Timestamp) -> [Share<'_>; 2] {
+        ordering::shares(&self.slots, now)
     }
 
     /// From now on jobs are found by their ids. Nothing else is done before.
@@ -209,43 +233,47 @@ impl Engine {
 
     /// Everything has been replayed: builds the indexes and sets the timers. Leases end no earlier than a minute (or
     /// their own ttr) from now: that the store was down is not their holders' fault.
-    pub(super) fn replayed(&mut self) {
+    pub(super) fn replayed(&mut self, shares: [Ordered; 2]) {
         let headers = std::mem::take(&mut self.replaying.headers);
+        let mut split: Vec<Index> = headers.keys().copied().collect();
+        split.sort_unstable();
+        for index in split {
+            self.put_together(index, &headers[&index]);
+        }
         let mut delayed: BTreeMap<TopicId, Vec<(Place, Index)>> = BTreeMap::new();
-        for index in 0..self.slots.end() {
-            let Some(slot) = self.slots.peek(index) else { continue };
-            let Slot { topic, brief, indexed, .. } = *slot;
-            let header = if headers.is_empty() { None } else { headers.get(&index) };
-            if let Some(header) = header {
-                self.put_together(index, header);
+        for share in shares {
+            for index in share.others {
+                self.index_other(index);
             }
-            match brief.phase {
-                PhaseKind::Waiting if brief.due_at > self.now.at => {
-                    delayed.entry(topic).or_default().push((brief.place(), index));
-                    debug_assert_eq!(indexed, Indexed::Delayed);
-                    if header.is_some() {
-                        self.slots.pack(index);
-                    }
-                    if brief.own_ttl {
-                        self.set_timer(index);
-                    }
+            for (topic, mut places) in share.delayed {
+                match delayed.entry(topic) {
+                    Entry::Vacant(none) => drop(none.insert(places)),
+                    Entry::Occupied(mut sooner) => sooner.get_mut().append(&mut places),
                 }
-                PhaseKind::Leased => {
-                    self.extend_lease(index);
-                    self.index(index);
-                }
-                PhaseKind::Waiting | PhaseKind::Buried => self.index(index),
             }
         }
         // Most jobs are delayed: sorted all at once they cost a fraction of what they cost one by one.
-        for (id, places) in delayed {
-            self.index_delayed(id, places);
+        for (topic, places) in delayed {
+            self.index_delayed(topic, places);
         }
         let topics: Vec<TopicId> = self.topics.keys().copied().collect();
         for topic in topics {
             self.set_topic_timer(topic);
         }
         self.move_all();
+    }
+
+    /// A job that takes more than a place among the delayed ones.
+    fn index_other(&mut self, index: Index) {
+        let brief = &self.slots.get(index).brief;
+        match brief.phase {
+            PhaseKind::Waiting if brief.due_at > self.now.at => self.set_timer(index),
+            PhaseKind::Leased => {
+                self.extend_lease(index);
+                self.index(index);
+            }
+            PhaseKind::Waiting | PhaseKind::Buried => self.index(index),
+        }
     }
 
     /// The job of which one record has the body, and this one, which is later, everything else.
@@ -255,6 +283,10 @@ impl Engine {
         let body = std::mem::take(&mut job.body);
         *job = Job { body, ..record::decode_seen(header, &topic.name) };
         self.slots.changed(index);
+        let brief = &self.slots.get(index).brief;
+        if brief.phase == PhaseKind::Waiting && brief.due_at > self.now.at {
+            self.slots.pack(index);
+        }
     }
 
     fn extend_lease(&mut self, index: Index) {
@@ -266,13 +298,12 @@ impl Engine {
         }
     }
 
-    fn index_delayed(&mut self, id: TopicId, mut places: Vec<(Place, Index)>) {
+    fn index_delayed(&mut self, id: TopicId, places: Vec<(Place, Index)>) {
         if self.topics[&id].policy.ttl.is_some() {
             for (_, index) in &places {
                 self.set_timer(*index);
             }
         }
-        sort_places(&mut places);
         let topic = self.topics.get_mut(&id).expect("every job has a topic");
         topic.minutes.add_sorted(&places, |((due_at, _), _)| *due_at);
         self.minutes.add_sorted(&places, |((due_at, _), _)| *due_at);
@@ -286,62 +317,5 @@ impl Engine {
     /// The last instant the timeline is known to have reached.
     pub(crate) fn now(&self) -> Timestamp {
         self.now.at
-    }
-}
-
-/// Sorts places: where they are spread over many minutes, minute by minute, so that less is compared.
-fn sort_places(places: &mut Vec<(Place, Index)>) {
-    let minute_of = |((due_at, _), _): &(Place, Index)| minute(*due_at);
-    let first = places.iter().map(minute_of).min().unwrap_or(0);
-    let last = places.iter().map(minute_of).max().unwrap_or(0);
-    let minutes = usize::try_from(last - first).unwrap_or(usize::MAX).saturating_add(1);
-    if minutes > places.len() || minutes < 2 {
-        return places.sort_unstable();
-    }
-    let bucket = |place: &(Place, Index)| usize::try_from(minute_of(place) - first).expect("counted above");
-    let mut ends = vec![0; minutes];
-    for place in places.iter() {
-        ends[bucket(place)] += 1;
-    }
-    let mut begin = 0;
-    for end in &mut ends {
-        begin += std::mem::replace(end, begin);
-    }
-    let mut sorted = places.clone();
-    for place in places.iter() {
-        let next = &mut ends[bucket(place)];
-        sorted[*next] = *place;
-        *next += 1;
-    }
-    let mut begin = 0;
-    for end in ends {
-        sorted[begin..end].sort_unstable();
-        begin = end;
-    }
-    *places = sorted;
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn places_are_sorted_however_they_are_spread(
-            dues in prop::collection::vec(any::<u32>(), 0..300),
-            step in prop_oneof![Just(1_u64), Just(60), Just(10_000), Just(10_000_000)],
-        ) {
-            let place = |(due, k): (&u32, u32)| {
-                let due_at = Timestamp::from_millis(1_000_000 + u64::from(*due % 1_000) * step).unwrap();
-                ((due_at, Number::new(u64::from(k ^ 5)).unwrap()), k)
-            };
-            let mut places: Vec<(Place, Index)> = dues.iter().zip(0..).map(place).collect();
-            let mut sorted = places.clone();
-            sorted.sort_unstable();
-            sort_places(&mut places);
-            prop_assert_eq!(places, sorted);
-        }
     }
 }

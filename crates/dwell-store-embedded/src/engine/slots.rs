@@ -52,7 +52,7 @@ pub(super) struct Slots {
     pages: Pages<Slot>,
     by_number: HashTable<Entry>,
     by_id: HashTable<Entry>,
-    hash: FastHash,
+    hash: IdHash,
     arena: Arena,
     /// Bytes all open jobs are reckoned to take.
     open: usize,
@@ -78,7 +78,7 @@ impl Slots {
     }
 
     fn insert(&mut self, slot: Slot, id: &str) -> Index {
-        let (number, by_id) = (slot.brief.number, self.hash_id(slot.topic, id));
+        let (number, by_id) = (slot.brief.number, self.hash.of(slot.topic, id.as_bytes()));
         let index = self.pages.insert(slot);
         self.list_number(number, index);
         insert(&mut self.by_id, by_id, index, spread);
@@ -91,7 +91,7 @@ impl Slots {
     }
 
     pub(super) fn remove(&mut self, index: Index) -> Slot {
-        let by_id = self.hash_id(self.get(index).topic, self.id(index));
+        let by_id = self.hash.of(self.get(index).topic, self.id(index));
         remove(&mut self.by_id, spread(by_id), index);
         self.remove_unnamed(index)
     }
@@ -133,16 +133,16 @@ impl Slots {
     }
 
     pub(super) fn by_id(&self, topic: TopicId, id: &str) -> Option<Index> {
-        let hash = self.hash_id(topic, id);
-        let same = |index: Index| self.get(index).topic == topic && self.id(index) == id;
+        let hash = self.hash.of(topic, id.as_bytes());
+        let same = |index: Index| self.get(index).topic == topic && self.id(index) == id.as_bytes();
         let same = |entry: &Entry| entry.hash == hash && same(entry.index);
         self.by_id.find(spread(hash), same).map(|entry| entry.index)
     }
 
-    fn id(&self, index: Index) -> &str {
+    fn id(&self, index: Index) -> &[u8] {
         match &self.get(index).form {
             Form::Packed(packed) => id_of(self.arena.get(*packed)),
-            Form::Open(open) => open.job.id.as_str(),
+            Form::Open(open) => open.job.id.as_str().as_bytes(),
         }
     }
 
@@ -212,11 +212,7 @@ impl Slots {
     fn hash_number(&self, number: Number) -> u32 {
         // Numbers are given one after the other: neighbours stay neighbours, so that a row of them is in few places.
         let (row, place) = (number.get() >> 6, number.get() & 63);
-        shorten(self.hash.hash_one(row)).wrapping_add(u32::try_from(place).expect("below 64"))
-    }
-
-    fn hash_id(&self, topic: TopicId, id: &str) -> u32 {
-        shorten(self.hash.hash_one((topic.0, id)))
+        shorten(self.hash.0.hash_one(row)).wrapping_add(u32::try_from(place).expect("below 64"))
     }
 }
 
@@ -254,14 +250,18 @@ impl Slots {
         self.arena.bring(chunk, bytes);
     }
 
-    pub(super) fn load(&mut self, topic: TopicId, brief: Brief, id: &str, record: Lying, home: u64) {
+    /// This is the hash of its id, of [`Slots::id_hash`].
+    pub(super) fn load(&mut self, topic: TopicId, brief: Brief, id: u32, record: Lying, home: u64) {
         let form = Form::Packed(self.arena.hold(record.chunk, record.at, record.length));
         // Nearly all of them wait for their time; so the slots of most need not be written again.
         let slot = Slot { brief, form, topic, indexed: Indexed::Delayed, timer: None, home };
         let index = self.pages.insert(slot);
         self.list_number(brief.number, index);
-        let hash = self.hash_id(topic, id);
-        self.ids.set(index, hash);
+        self.ids.set(index, id);
+    }
+
+    pub(super) fn id_hash(&self) -> IdHash {
+        self.hash.clone()
     }
 
     /// So many more jobs may have to be loaded.
@@ -299,6 +299,16 @@ impl Slots {
     /// From now on jobs are found by their ids.
     pub(super) fn name(&mut self, ids: IdTable) {
         self.by_id = ids.0;
+    }
+}
+
+/// How ids are hashed: by whoever has time.
+#[derive(Clone, Default)]
+pub(crate) struct IdHash(FastHash);
+
+impl IdHash {
+    pub(crate) fn of(&self, topic: TopicId, id: &[u8]) -> u32 {
+        shorten(self.0.hash_one((topic.0, id)))
     }
 }
 

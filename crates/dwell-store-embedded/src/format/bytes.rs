@@ -88,6 +88,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `length` bytes.
+    #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Damage> {
         let rest = &self.bytes[self.at..];
         let Some(taken) = rest.get(..length) else { return Err(self.damage(Why::Ends)) };
@@ -95,6 +96,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
         let Some(taken) = self.bytes[self.at..].first_chunk::<N>() else { return Err(self.damage(Why::Ends)) };
         self.at += N;
@@ -102,11 +104,13 @@ impl<'a> Reader<'a> {
     }
 
     /// One byte.
+    #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8, Damage> {
         self.array::<1>().map(|[byte]| byte)
     }
 
     /// Two bytes, little-endian.
+    #[inline]
     pub(crate) fn u16(&mut self) -> Result<u16, Damage> {
         self.array().map(u16::from_le_bytes)
     }
@@ -155,18 +159,21 @@ impl<'a> Reader<'a> {
     }
 
     /// A [`Reader::varint`] of at most 32 bits.
+    #[inline]
     pub(crate) fn varint_u32(&mut self) -> Result<u32, Damage> {
         let value = self.varint()?;
         u32::try_from(value).map_err(|_| self.damage(Why::Overflow))
     }
 
     /// A number with a sign: 0, −1, 1, −2 … are written as 0, 1, 2, 3 …
+    #[inline]
     pub(crate) fn signed(&mut self) -> Result<i64, Damage> {
         let value = self.varint()?;
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }
 
     /// A length, no more than `most`.
+    #[inline]
     pub(crate) fn length(&mut self, most: usize) -> Result<usize, Damage> {
         let length = self.varint()?;
         match usize::try_from(length) {
@@ -176,6 +183,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes after their length, at most `most`.
+    #[inline]
     pub(crate) fn bytes(&mut self, most: usize) -> Result<&'a [u8], Damage> {
         let length = self.length(most)?;
         self.take(length)

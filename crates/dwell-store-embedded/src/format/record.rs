@@ -256,6 +256,7 @@ pub(crate) enum Seen<'a> {
 }
 
 /// Looks at the next record. What it accepts, [`decode`] accepts too, given the same topics.
+#[inline]
 pub(crate) fn see<'a>(
     reader: &mut Reader<'a>,
     topics: &dyn Fn(TopicId) -> Option<TopicName>,
@@ -306,16 +307,19 @@ fn topic_of(
     Ok((id, name))
 }
 
+#[inline]
 fn number(reader: &mut Reader<'_>) -> Result<Number, Damage> {
     let value = reader.varint()?;
     Number::new(value).ok_or_else(|| reader.invalid("number"))
 }
 
+#[inline]
 fn version(reader: &mut Reader<'_>) -> Result<Version, Damage> {
     let value = reader.varint()?;
     Version::new(value).ok_or_else(|| reader.invalid("version"))
 }
 
+#[inline]
 fn timestamp(reader: &mut Reader<'_>) -> Result<Timestamp, Damage> {
     let millis = reader.varint()?;
     Timestamp::from_millis(millis).map_err(|_| reader.invalid("time"))
@@ -327,6 +331,7 @@ fn put_distance(out: &mut Vec<u8>, base: Timestamp, at: Timestamp) {
 }
 
 /// Reads what [`put_distance`] wrote.
+#[inline]
 fn distant(reader: &mut Reader<'_>, base: Timestamp) -> Result<Timestamp, Damage> {
     let millis = base.as_millis().checked_add_signed(reader.signed()?);
     millis.and_then(|millis| Timestamp::from_millis(millis).ok()).ok_or_else(|| reader.invalid("time"))

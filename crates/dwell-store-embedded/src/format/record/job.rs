@@ -197,7 +197,7 @@ pub(crate) fn decode(
     let usual_ttl_from = usual_ttl_from(created_at, due_at);
     let job = Job {
         topic: name,
-        id: JobId::new(id).map_err(|_| reader.invalid("job id"))?,
+        id: job_id(reader, id)?,
         number,
         version,
         created_at,
@@ -226,7 +226,7 @@ struct Start<'a> {
     created_at: Timestamp,
     due_at: Timestamp,
     /// Not yet known to be one.
-    id: &'a str,
+    id: &'a [u8],
 }
 
 #[inline]
@@ -239,8 +239,13 @@ fn start<'a>(reader: &mut Reader<'a>) -> Result<Start<'a>, Damage> {
     let topic = TopicId(reader.varint_u32()?);
     let (number, version, created_at) = (number(reader)?, version(reader)?, timestamp(reader)?);
     let due_at = distant(reader, created_at)?;
-    let id = reader.text(limits::MAX_JOB_ID)?;
+    let id = reader.bytes(limits::MAX_JOB_ID)?;
     Ok(Start { cause, flags, topic, number, version, created_at, due_at, id })
+}
+
+fn job_id(reader: &Reader<'_>, id: &[u8]) -> Result<JobId, Damage> {
+    let id = str::from_utf8(id).map_err(|_| reader.damage(Why::NotText))?;
+    JobId::new(id).map_err(|_| reader.invalid("job id"))
 }
 
 fn phase(

@@ -269,7 +269,7 @@ proptest! {
             prop_assert_eq!(seen, Ok(Seen::Other(Box::new(record))));
             return Ok(());
         };
-        let id = read.job.id.as_str();
+        let id = read.job.id.as_str().as_bytes();
         let brief = Brief::of(&read.job);
         prop_assert_eq!(seen, Ok(Seen::Job(Glance { topic: read.topic, cause: read.cause, id, body: read.body, brief })));
         prop_assert_eq!(id_of(&bytes), id);
@@ -301,7 +301,7 @@ proptest! {
         if let (Ok(Seen::Job(seen)), Ok(Record::Job(read))) = (seen, read) {
             prop_assert_eq!(one.position(), other.position());
             prop_assert_eq!((seen.topic, seen.cause, seen.body), (read.topic, read.cause, read.body));
-            prop_assert_eq!((seen.id, seen.brief), (read.job.id.as_str(), Brief::of(&read.job)));
+            prop_assert_eq!((seen.id, seen.brief), (read.job.id.as_str().as_bytes(), Brief::of(&read.job)));
         }
     }
 
