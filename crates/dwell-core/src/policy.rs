@@ -24,7 +24,8 @@ pub struct TopicPolicy {
     pub deliver_secrets: Vec<Secret>,
     /// Live leases at once, pull and push together.
     pub max_in_flight: Option<NonZeroU32>,
-    /// Jobs handed out a second, in bursts of at most one second's worth.
+    /// Jobs handed out a second, in bursts of at most one second's worth. Jobs leased by their number go in any case,
+    /// and count. A start begins with a full burst: how much of it was used before is not kept.
     pub max_rate: Option<Rate>,
     /// Dead letters are dropped this long after they were buried; unset: kept until someone acts.
     pub keep_buried: Option<Delay>,
@@ -157,8 +158,9 @@ impl RateBucket {
         u32::try_from(self.millionths / MILLIONTHS).expect("at most a million jobs")
     }
 
-    /// Takes `jobs` that [`RateBucket::available`] has allowed.
-    pub fn take(&mut self, jobs: u32) {
+    /// Takes `jobs` out at `now`; there may be fewer left, if someone does not ask.
+    pub fn take(&mut self, rate: Rate, now: Timestamp, jobs: u32) {
+        self.available(rate, now);
         self.millionths = self.millionths.saturating_sub(u64::from(jobs) * MILLIONTHS);
     }
 
@@ -186,7 +188,7 @@ mod tests {
         let rate = Rate::per_second(10.0).unwrap();
         let mut bucket = RateBucket::full(rate, at(0));
         assert_eq!(bucket.available(rate, at(0)), 10);
-        bucket.take(10);
+        bucket.take(rate, at(0), 10);
         assert_eq!(bucket.available(rate, at(99)), 0);
         assert_eq!(bucket.next_at(rate), at(100));
         assert_eq!(bucket.available(rate, at(100)), 1);
@@ -198,17 +200,28 @@ mod tests {
         let rate = Rate::per_second(0.1).unwrap();
         let mut bucket = RateBucket::full(rate, at(0));
         assert_eq!(bucket.available(rate, at(0)), 1);
-        bucket.take(1);
+        bucket.take(rate, at(0), 1);
         assert_eq!(bucket.next_at(rate), at(10_000));
         assert_eq!(bucket.available(rate, at(9_999)), 0);
         assert_eq!(bucket.available(rate, at(10_000)), 1);
     }
 
     #[test]
+    fn what_is_taken_is_taken_from_what_is_there_then() {
+        let rate = Rate::per_second(2.0).unwrap();
+        let (mut seen, mut unseen) = (RateBucket::full(rate, at(0)), RateBucket::full(rate, at(0)));
+        seen.available(rate, at(700));
+        for bucket in [&mut seen, &mut unseen] {
+            bucket.take(rate, at(700), 2);
+            assert_eq!((bucket.available(rate, at(1_199)), bucket.available(rate, at(1_200))), (0, 1));
+        }
+    }
+
+    #[test]
     fn a_bucket_never_gains_from_a_clock_that_stands_or_falls() {
         let rate = Rate::per_second(1.0).unwrap();
         let mut bucket = RateBucket::full(rate, at(5_000));
-        bucket.take(1);
+        bucket.take(rate, at(5_000), 1);
         assert_eq!(bucket.available(rate, at(4_000)), 0);
         assert_eq!(bucket.available(rate, at(5_999)), 0);
         assert_eq!(bucket.available(rate, at(6_000)), 1);
@@ -218,7 +231,7 @@ mod tests {
     fn the_next_job_goes_no_earlier_than_the_bucket_allows() {
         let rate = Rate::per_second(3.0).unwrap();
         let mut bucket = RateBucket::full(rate, at(0));
-        bucket.take(3);
+        bucket.take(rate, at(0), 3);
         assert_eq!(bucket.next_at(rate), at(334));
         assert_eq!((bucket.available(rate, at(333)), bucket.available(rate, at(334))), (0, 1));
     }

@@ -53,7 +53,7 @@ pub trait Store: Send + Sync + 'static {
     /// first served, among those the job is for. Topics that do not exist are waited for.
     ///
     /// Not handed out: jobs of a paused topic, jobs past their ttl, jobs over the topic's `max_in_flight` or
-    /// `max_rate`. A job that is held has exactly one lease; each lease raises its version, which is part of the
+    /// `max_rate`, whose burst is full again after a start. A job that is held has exactly one lease; each lease raises its version, which is part of the
     /// token. Leases, with the attempts they count, are as durable as puts.
     fn lease(&self, request: LeaseRequest) -> Answer<'_, Vec<LeasedJob>>;
 

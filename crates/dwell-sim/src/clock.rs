@@ -41,6 +41,13 @@ impl SimClock {
         self.wall.store(START + self.run.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// Another clock that shows the same.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let same = |time: &AtomicU64| AtomicU64::new(time.load(Ordering::Relaxed));
+        Self { run: same(&self.run), wall: same(&self.wall) }
+    }
+
     /// Milliseconds that have passed.
     pub fn run(&self) -> u64 {
         self.run.load(Ordering::Relaxed)

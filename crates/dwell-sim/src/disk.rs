@@ -19,6 +19,7 @@ const PAGE: usize = 4_096;
 #[derive(Clone)]
 pub struct SimDisk(Arc<Mutex<Disk>>);
 
+#[derive(Clone)]
 struct Disk {
     files: BTreeMap<u64, File>,
     next_file: u64,
@@ -109,6 +110,13 @@ impl SimDisk {
             is_full: false,
             counts: Counts::default(),
         })))
+    }
+
+    /// Another disk with the same on it, and chances of its own.
+    #[must_use]
+    pub fn copy(&self, seed: u64) -> Self {
+        let disk = Disk { chance: Chance::new(seed), ..self.lock().clone() };
+        Self(Arc::new(Mutex::new(disk)))
     }
 
     /// Lets calls fail, or no longer.

@@ -5,6 +5,8 @@ use crate::disk::{Cut, Fault, FaultKind};
 
 /// Topics there are.
 pub const TOPICS: u64 = 3;
+/// Targets there are.
+pub const TARGETS: u64 = 2;
 /// Ids there are.
 pub const IDS: u64 = 8;
 
@@ -25,7 +27,7 @@ pub enum Event {
     Oversleep(u64),
     /// Someone sets the wall clock.
     StepWall(i64),
-    /// A client that is parked goes away.
+    /// A client goes away without waiting for its answer.
     HangUp(u64),
     /// The disk will fail.
     Fault(Fault),
@@ -49,12 +51,23 @@ pub enum Op {
     Put(Vec<Put>),
     /// Lease from the topics of this mask.
     Lease { topics: u64, max: u64, wait: u64, ttr: u64, auto_ack: bool },
+    /// Lease as a courier: so many of a line, not of these lines and topics.
+    Push { max: u64, per_line: u64, lines: u64, topics: u64, wait: u64, auto_ack: bool },
     /// Lease the job of this name by its number.
     LeaseNumber { name: Name },
     /// Settle these leases, newest first.
     Settle(Vec<(u64, Verb)>),
     /// Change the job.
-    Change { name: Name, due: Option<Due>, priority: u64, ttl: u64, body: u64, if_match: bool, force: bool },
+    Change {
+        name: Name,
+        due: Option<Due>,
+        priority: u64,
+        ttl: u64,
+        body: u64,
+        target: u64,
+        if_match: bool,
+        force: bool,
+    },
     /// Cancel these.
     Cancel { names: Vec<Name>, if_match: bool, force: bool },
     /// Look it up.
@@ -66,7 +79,23 @@ pub enum Op {
     /// 0 resumes, 1 pauses, more is a time.
     Pause { topic: u64, length: u64 },
     /// Replace the policy; 0 is unset.
-    Policy { topic: u64, max_in_flight: u64, ttl: u64, keep_buried: u64, keep_done: u64, ttr: u64 },
+    Policy(Policy),
+}
+
+/// A policy; 0 is unset.
+#[expect(missing_docs, reason = "the fields are those of the policy")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    pub topic: u64,
+    pub max_in_flight: u64,
+    /// Jobs in ten seconds.
+    pub rate: u64,
+    pub ttl: u64,
+    pub keep_buried: u64,
+    pub keep_done: u64,
+    pub ttr: u64,
+    /// Which target the topic's jobs are pushed to.
+    pub target: u64,
 }
 
 /// A topic and an id.
@@ -108,6 +137,8 @@ pub struct Put {
     pub ttl: u64,
     /// Milliseconds; 0 is unset.
     pub ttr: u64,
+    /// Which target it is pushed to; 0 is unset.
+    pub target: u64,
     /// Bytes of its body.
     pub body: u64,
 }
@@ -137,6 +168,7 @@ pub fn life(seed: u64) -> Vec<Event> {
         crashes: chance.one_of(&[0, 1, 3, 6]),
         clock: chance.one_of(&[0, 0, 2]),
         large: chance.one_of(&[0, 5, 30]),
+        pushed: chance.one_of(&[0, 0, 20, 60]),
     };
     (0..length).map(|_| any(&mut chance, &temper)).collect()
 }
@@ -147,6 +179,7 @@ struct Temper {
     crashes: u64,
     clock: u64,
     large: u64,
+    pushed: u64,
 }
 
 fn any(chance: &mut Chance, temper: &Temper) -> Event {
@@ -192,6 +225,9 @@ fn span(chance: &mut Chance) -> u64 {
 }
 
 fn op(chance: &mut Chance, temper: &Temper) -> Op {
+    if temper.pushed > 0 && chance.percent(temper.pushed / 4) {
+        return push(chance);
+    }
     match chance.within(0..42) {
         0..=13 => {
             let count = 1 + chance.skewed(4);
@@ -215,6 +251,7 @@ fn op(chance: &mut Chance, temper: &Temper) -> Op {
             priority: chance.within(0..5),
             ttl: if chance.percent(20) { 1_000 * chance.within(1..5) } else { 0 },
             body: if chance.percent(30) { size(chance, temper) } else { 0 },
+            target: if chance.percent(temper.pushed) { chance.within(0..2 + TARGETS) } else { 0 },
             if_match: chance.percent(20),
             force: chance.percent(20),
         },
@@ -232,14 +269,27 @@ fn op(chance: &mut Chance, temper: &Temper) -> Op {
         },
         37 => Op::Purge { topic: chance.within(0..TOPICS), state: chance.within(0..6) },
         38 => Op::Pause { topic: chance.within(0..TOPICS), length: chance.one_of(&[0, 0, 1, 500, 3_000]) },
-        _ => Op::Policy {
+        _ => Op::Policy(Policy {
             topic: chance.within(0..TOPICS),
             max_in_flight: chance.within(0..3),
+            rate: chance.one_of(&[0, 0, 0, 5, 10, 34]),
             ttl: chance.one_of(&[0, 0, 0, 2_000]),
             keep_buried: chance.one_of(&[0, 0, 3_000]),
             keep_done: chance.one_of(&[0, 0, 500, 3_000]),
             ttr: chance.one_of(&[0, 0, 1_000, 5_000]),
-        },
+            target: if chance.percent(temper.pushed) { chance.within(0..1 + TARGETS) } else { 0 },
+        }),
+    }
+}
+
+fn push(chance: &mut Chance) -> Op {
+    Op::Push {
+        max: 1 + chance.skewed(5),
+        per_line: chance.within(0..3),
+        lines: if chance.percent(40) { chance.within(0..1 << TARGETS) } else { 0 },
+        topics: if chance.percent(40) { chance.within(0..1 << TOPICS) } else { 0 },
+        wait: if chance.percent(60) { span(chance) } else { 0 },
+        auto_ack: chance.percent(10),
     }
 }
 
@@ -255,6 +305,7 @@ fn put(chance: &mut Chance, temper: &Temper) -> Put {
         ladder,
         ttl: if chance.percent(20) { 1_000 * chance.within(1..5) } else { 0 },
         ttr: if chance.percent(30) { 1_000 * chance.within(1..5) } else { 0 },
+        target: if chance.percent(temper.pushed) { chance.within(0..1 + TARGETS) } else { 0 },
         body: size(chance, temper),
     }
 }

@@ -163,6 +163,7 @@ fn add(total: &Mutex<(u64, Tally)>, tally: &Tally) {
     sum.events += tally.events;
     sum.answers += tally.answers;
     sum.starts += tally.starts;
+    sum.images += tally.images;
     sum.time += tally.time;
     sum.disk.writes += tally.disk.writes;
     sum.disk.syncs += tally.disk.syncs;
@@ -174,12 +175,13 @@ fn add(total: &Mutex<(u64, Tally)>, tally: &Tally) {
 fn summary(lives: u64, tally: &Tally, seconds: f64) -> String {
     format!(
         "{lives} lives in {seconds:.0} s ({:.0} a second): {} events, {} answers, {} starts, {} power cuts, \
-         {} failed disk calls, {:.1} days of simulated time",
+         {} images, {} failed disk calls, {:.1} days of simulated time",
         lives as f64 / seconds,
         tally.events,
         tally.answers,
         tally.starts,
         tally.disk.cuts,
+        tally.images,
         tally.disk.faults,
         tally.time as f64 / 86_400_000.0
     )

@@ -7,7 +7,7 @@ use dwell_core::{DoneJob, Found, JobView, LeaseToken, LeasedJob, Number, Phase, 
 use crate::request::Reply;
 
 /// What is known to belong together: the model's and the store's.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Same {
     numbers: BTreeMap<Number, Number>,
     versions: BTreeMap<Version, Version>,

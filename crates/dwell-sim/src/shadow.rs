@@ -5,9 +5,12 @@
 //! had come to, and after a crash takes the one that the store has read back: exactly that must be there, and it must
 //! not be older than anything that was answered.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use dwell_core::{LeaseFrom, LeaseRequest, Lookup, State, Timestamp, TopicName};
+use dwell_core::{
+    Job, LeaseFrom, LeaseRequest, LeaseToken, Line, ListQuery, Settle, State, Timestamp, TopicName, TopicPolicy,
+    TopicsQuery, Verdict,
+};
 use dwell_store_testkit::Model;
 
 use crate::request::{Reply, Request, ask_model};
@@ -16,12 +19,15 @@ use crate::request::{Reply, Request, ask_model};
 pub type CallId = u64;
 
 /// The model and what surrounds it.
+#[derive(Clone)]
 pub struct Shadow {
     /// What the store must look like.
     pub model: Model,
     /// The store's time.
     pub now: Timestamp,
     waiting: VecDeque<Waiting>,
+    /// Who has gone away.
+    gone: BTreeSet<CallId>,
     moments: VecDeque<Moment>,
     /// How many moments have been forgotten.
     forgotten: u64,
@@ -31,23 +37,27 @@ pub struct Shadow {
     pub remembers_all: bool,
 }
 
+#[derive(Clone)]
 struct Waiting {
     call: CallId,
     request: LeaseRequest,
     deadline: u64,
 }
 
+#[derive(Clone)]
 struct Moment {
     /// The store's last sequence then.
     sequence: u64,
+    now: Timestamp,
     model: Model,
 }
 
 impl Shadow {
     /// A store without jobs.
     pub fn new(model: Model, now: Timestamp, sequence: u64) -> Self {
-        let moments = VecDeque::from([Moment { sequence, model: model.clone() }]);
-        Self { model, now, waiting: VecDeque::new(), moments, forgotten: 0, needed: 0, remembers_all: false }
+        let moments = VecDeque::from([Moment { sequence, now, model: model.clone() }]);
+        let (waiting, gone) = (VecDeque::new(), BTreeSet::new());
+        Self { model, now, waiting, gone, moments, forgotten: 0, needed: 0, remembers_all: false }
     }
 
     /// The first half of a turn: time passes, those who wait get what became ready, or run out of patience. What is
@@ -61,12 +71,18 @@ impl Shadow {
 
     /// The half is over.
     pub fn mark(&mut self, sequence: u64) {
-        self.moments.push_back(Moment { sequence, model: self.model.clone() });
+        self.moments.push_back(Moment { sequence, now: self.now, model: self.model.clone() });
     }
 
     /// The moment that was marked last.
     pub fn last_moment(&self) -> u64 {
         self.forgotten + self.moments.len() as u64 - 1
+    }
+
+    /// The store's last sequence at a moment that was marked.
+    pub fn sequence_of(&self, moment: u64) -> u64 {
+        let place = usize::try_from(moment - self.forgotten).unwrap_or(0);
+        self.moments.get(place).map_or(0, |moment| moment.sequence)
     }
 
     /// Does one call; what is answered to whom: nothing yet, if it is a lease that waits.
@@ -75,6 +91,9 @@ impl Shadow {
         if let Request::Lease(lease) = &request {
             let jobs = self.model.lease(self.now, lease);
             let waits = !lease.wait.is_zero() && !matches!(lease.from, LeaseFrom::Number(_));
+            if jobs.is_empty() && waits && self.gone.contains(&call) {
+                return answers;
+            }
             if jobs.is_empty() && waits {
                 let wait = u64::try_from(lease.wait.as_millis()).unwrap_or(u64::MAX);
                 self.waiting.push_back(Waiting { call, request: lease.clone(), deadline: real + wait });
@@ -96,7 +115,11 @@ impl Shadow {
     fn serve(&mut self, real: u64) -> Vec<(CallId, Reply)> {
         let mut answers = Vec::new();
         let mut still = VecDeque::new();
-        for waiting in std::mem::take(&mut self.waiting) {
+        // A job is for consumers or for couriers; where they share what a topic allows, consumers go first.
+        let (couriers, consumers): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|waiting| matches!(waiting.request.from, LeaseFrom::Push(_)));
+        for waiting in consumers.into_iter().chain(couriers) {
             let jobs = self.model.lease(self.now, &waiting.request);
             if !jobs.is_empty() || waiting.deadline <= real {
                 answers.push((waiting.call, Reply::Lease(jobs)));
@@ -118,15 +141,21 @@ impl Shadow {
         self.waiting.iter().any(|waiting| waiting.call == call)
     }
 
-    /// The n-th of those who wait.
-    pub fn waiter(&self, n: u64) -> Option<CallId> {
-        let count = self.waiting.len() as u64;
-        if count == 0 { None } else { self.waiting.get(usize::try_from(n % count).ok()?).map(|waiting| waiting.call) }
-    }
-
-    /// Someone who waits has gone away.
+    /// Someone has gone away: does not wait any more, and will not.
     pub fn hang_up(&mut self, call: CallId) {
         self.waiting.retain(|waiting| waiting.call != call);
+        self.gone.insert(call);
+    }
+
+    /// These leases became durable, and nobody was there to receive them: what is answered to whom instead.
+    pub fn give_back(&mut self, tokens: &[LeaseToken], real: u64) -> Vec<(CallId, Reply)> {
+        let mut answers = Vec::new();
+        for token in tokens {
+            let release = Verdict::Release { delay: None, priority: None };
+            self.model.settle(self.now, vec![Settle::new(*token, release)]);
+            answers.extend(self.serve(real));
+        }
+        answers
     }
 
     /// How many wait for a topic.
@@ -138,24 +167,19 @@ impl Shadow {
 
     /// When a job will be due that someone waits for and nothing else keeps from being handed out.
     pub fn next_wanted(&mut self) -> Option<Timestamp> {
-        let topics: Vec<TopicName> = self
-            .waiting
-            .iter()
-            .flat_map(|waiting| match &waiting.request.from {
-                LeaseFrom::Pull(topics) => topics.clone(),
-                LeaseFrom::Push(_) | LeaseFrom::Number(_) => Vec::new(),
-            })
-            .collect();
-        topics.into_iter().filter_map(|topic| self.next_due(&topic)).min()
-    }
-
-    fn next_due(&mut self, topic: &TopicName) -> Option<Timestamp> {
-        let info = self.model.topic(self.now, topic)?;
-        if info.pause.holds_at(self.now) || info.policy.max_in_flight.is_some() {
-            return None;
+        let mut first = None;
+        for info in self.model.topics(self.now, &TopicsQuery::default()) {
+            let policy = &info.policy;
+            if info.pause.holds_at(self.now) || policy.max_in_flight.is_some() || policy.max_rate.is_some() {
+                continue;
+            }
+            let wanted = |job: &Job| self.waiting.iter().any(|waiting| wants(&waiting.request.from, job, policy));
+            let query = ListQuery { limit: 1_000, state: Some(State::Delayed), ..ListQuery::of(info.name.clone()) };
+            let delayed = self.model.list(self.now, &query).map(|page| page.jobs).unwrap_or_default();
+            let due = delayed.iter().filter(|view| wanted(&view.job)).map(|view| view.job.due_at).min();
+            first = first.into_iter().chain(due).min();
         }
-        let found = self.model.get(self.now, &[Lookup::Next(topic.clone(), State::Delayed)]).remove(0);
-        Some(found?.live()?.job.due_at)
+        first
     }
 
     /// Something was answered that happened no later than this moment.
@@ -189,14 +213,31 @@ impl Shadow {
         }
         // Turns that logged nothing left no trace: the store is as it was when it came to that sequence.
         let first = self.moments.iter().position(is_it).unwrap_or(last);
+        let then = self.moments[first].now;
+        if now < then {
+            return Err(format!("the store's time fell from {then:?} to {now:?} over a start"));
+        }
         self.model = self.moments[first].model.clone();
         self.model.set_fraction(0);
         self.model.restart(now);
         self.now = now;
         self.waiting.clear();
-        self.moments = VecDeque::from([Moment { sequence, model: self.model.clone() }]);
+        self.gone.clear();
+        self.moments = VecDeque::from([Moment { sequence, now, model: self.model.clone() }]);
         self.forgotten = 0;
         self.needed = 0;
         Ok(())
+    }
+}
+
+/// Whether who leases so takes this job of a topic with this policy.
+fn wants(from: &LeaseFrom, job: &Job, policy: &TopicPolicy) -> bool {
+    let line = job.line();
+    let pushed = line != Line::PULL || policy.deliver_to.is_some();
+    match from {
+        LeaseFrom::Pull(topics) => !pushed && topics.contains(&job.topic),
+        LeaseFrom::Push(lines) if line == Line::PULL => pushed && !lines.blocked_topics.contains(&job.topic),
+        LeaseFrom::Push(lines) => !lines.blocked_lines.contains(&line),
+        LeaseFrom::Number(_) => false,
     }
 }

@@ -1,26 +1,25 @@
 //! Lives a life, and checks it.
 
 mod asking;
+mod image;
+mod starting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use dwell_core::{Defaults, Delay, Ladder, Store, StoreError, Timestamp};
-use dwell_store_embedded::{Config, Durability, EmbeddedStore, OpenError, Place, Stepper};
+use dwell_core::{LeaseToken, Store, StoreError, Timestamp};
+use dwell_store_embedded::{Durability, EmbeddedStore, Stepper};
 use dwell_store_testkit::{Model, Setup};
 
-use crate::chance::Chance;
+use self::starting::{defaults, durability, memory, open};
 use crate::clock::SimClock;
-use crate::disk::{Counts, Cut, SimDisk};
+use crate::disk::{Counts, SimDisk};
 use crate::event::Event;
 use crate::request::{Pending, Reply, Request, ask_store};
 use crate::same::Same;
 use crate::shadow::{CallId, Shadow};
-
-/// Bytes of a segment: small, so that segments fill, are freed and used again.
-const SEGMENT: u64 = 32 << 10;
 
 /// Turns after which whatever can be answered must have been.
 const PATIENCE: usize = 60;
@@ -41,6 +40,8 @@ pub struct Tally {
     pub answers: u64,
     /// Times the store was started.
     pub starts: u64,
+    /// Images of what a power cut would have left that were looked at.
+    pub images: u64,
     /// Milliseconds of simulated time.
     pub time: u64,
     /// What the disk did.
@@ -53,6 +54,8 @@ pub struct Tally {
 pub struct World {
     seed: u64,
     durability: Durability,
+    /// Bytes of memory jobs may take.
+    memory: usize,
     disk: SimDisk,
     clock: Arc<SimClock>,
     store: Arc<EmbeddedStore>,
@@ -63,6 +66,10 @@ pub struct World {
     /// Calls that the engine has not taken yet.
     queued: VecDeque<(CallId, Request)>,
     next_call: CallId,
+    /// Answers that nobody will hear, by their place.
+    lost: BTreeMap<u64, Expected>,
+    /// How many answers have been expected.
+    expected: u64,
     bodies: u64,
     start: Timestamp,
     closing: bool,
@@ -77,8 +84,18 @@ pub struct World {
 struct Call {
     about: String,
     future: Pending,
-    /// What must be answered, and the moment it needs.
-    expected: Option<(Reply, u64)>,
+    expected: Option<Expected>,
+}
+
+/// What must be answered.
+struct Expected {
+    reply: Reply,
+    /// The moment it needs.
+    moment: u64,
+    /// What must be durable before.
+    sequence: u64,
+    /// Its place among all answers.
+    place: u64,
 }
 
 /// Lives these events under this seed.
@@ -96,47 +113,12 @@ pub fn live_caught(seed: u64, events: &[Event]) -> Result<Tally, Wrong> {
     })
 }
 
-fn defaults() -> Defaults {
-    // No jitter: both sides must come to the same due times.
-    let retry = Ladder::new(&[Delay::ZERO; 3]).map(Ladder::into_policy);
-    Defaults { retry: retry.unwrap_or_default(), ..Defaults::default() }
-}
-
-/// What an answered success survives, in the life of this seed: mostly everything.
-fn durability(seed: u64) -> Durability {
-    match Chance::new(seed ^ 0xd0).within(0..8) {
-        0 => Durability::None,
-        1 => Durability::Interval(Duration::from_millis(20)),
-        _ => Durability::Sync,
-    }
-}
-
-fn open(
-    seed: u64,
-    durability: Durability,
-    disk: &SimDisk,
-    clock: &Arc<SimClock>,
-    accept: bool,
-) -> Result<(EmbeddedStore, Stepper), OpenError> {
-    let config = Config {
-        place: Place::Storage(Arc::new(disk.clone())),
-        durability,
-        defaults: defaults(),
-        segment: SEGMENT,
-        accept_clock: accept,
-        clock: Arc::clone(clock) as Arc<_>,
-        seed: Some(seed),
-        ..Config::in_memory()
-    };
-    EmbeddedStore::open_stepped(&config)
-}
-
 impl World {
     /// A new store on an empty disk.
     pub fn new(seed: u64) -> Result<Self, Wrong> {
         let (disk, clock) = (SimDisk::new(seed ^ 0xd15c), Arc::new(SimClock::default()));
-        let durability = durability(seed);
-        let opened = open(seed, durability, &disk, &clock, false);
+        let (durability, memory) = (durability(seed), memory(seed));
+        let opened = open(seed, durability, memory, &disk, &clock, false);
         let (store, stepper) = opened.map_err(|error| Wrong(error.to_string()))?;
         let now = stepper.now().map_or(Timestamp::EPOCH, |(now, _)| now);
         let setup = Setup { defaults: defaults(), ..Setup::default() };
@@ -145,6 +127,7 @@ impl World {
         Ok(Self {
             seed,
             durability,
+            memory,
             disk,
             clock,
             store: Arc::new(store),
@@ -154,6 +137,8 @@ impl World {
             calls: BTreeMap::new(),
             queued: VecDeque::new(),
             next_call: 0,
+            lost: BTreeMap::new(),
+            expected: 0,
             bodies: 0,
             start: now,
             closing: false,
@@ -170,6 +155,9 @@ impl World {
             self.note(|| format!("{event:?}"));
             self.happen(event).map_err(|Wrong(what)| Wrong(format!("{event:?}: {what}")))?;
             self.tally.events += 1;
+            if image::in_life(self.seed) {
+                self.check_image().map_err(|Wrong(what)| Wrong(format!("{event:?}: {what}")))?;
+            }
         }
         self.note(|| "the end".to_owned());
         let ended = if self.failed_for.is_some() { self.restart(None) } else { Ok(()) };
@@ -209,10 +197,7 @@ impl World {
                 Ok(())
             }
             Event::HangUp(n) => {
-                if let Some(call) = self.shadow.waiter(*n) {
-                    self.shadow.hang_up(call);
-                    self.calls.remove(&call);
-                }
+                self.hang_up(*n);
                 Ok(())
             }
             Event::Fault(fault) => {
@@ -230,6 +215,32 @@ impl World {
         }
     }
 
+    /// The n-th of those who wait for an answer goes away.
+    fn hang_up(&mut self, n: u64) {
+        let count = self.calls.len().max(1);
+        let nth = usize::try_from(n).map_or(0, |n| n % count);
+        let Some(id) = self.calls.keys().nth(nth).copied() else { return };
+        self.note(|| format!("    it was call {id}"));
+        self.shadow.hang_up(id);
+        if let Some(expected) = self.calls.remove(&id).and_then(|call| call.expected) {
+            self.lost.insert(expected.place, expected);
+        }
+    }
+
+    /// Leases that nobody received, now that they are durable.
+    fn take_lost(&mut self) -> Vec<LeaseToken> {
+        let durable = self.stepper.durable().unwrap_or(0);
+        let mut tokens = Vec::new();
+        while let Some(first) = self.lost.first_entry()
+            && first.get().sequence <= durable
+        {
+            if let Reply::Lease(jobs) = first.remove().reply {
+                tokens.extend(jobs.iter().filter_map(|job| job.token));
+            }
+        }
+        tokens
+    }
+
     /// The engine takes a turn, and the shadow with it.
     fn engine_turn(&mut self) -> Result<(), Wrong> {
         let had_failed = self.stepper.has_failed();
@@ -241,27 +252,37 @@ impl World {
             if at < self.shadow.now {
                 return Err(Wrong(format!("the store's time fell from {:?} to {at:?}", self.shadow.now)));
             }
-            self.shadow_turn(at, up);
+            self.shadow_turn(at, up)?;
         }
         self.poll()
     }
 
-    fn shadow_turn(&mut self, at: Timestamp, up: Timestamp) {
+    fn shadow_turn(&mut self, at: Timestamp, up: Timestamp) -> Result<(), Wrong> {
         let (real, sequence) = (self.clock.run(), self.stepper.last_sequence().unwrap_or(0));
-        let served = self.shadow.tick(at, up, real);
+        let mut served = self.shadow.tick(at, up, real);
+        let lost = self.take_lost();
+        served.extend(self.shadow.give_back(&lost, real));
         if self.queued.is_empty() || self.stepper.has_failed() || self.closing {
             // What was asked is refused.
             self.queued.clear();
             self.shadow.mark(sequence);
             let moment = self.shadow.last_moment();
-            return self.expect(served, moment);
+            self.expect(served, moment);
+            return Ok(());
         }
         self.shadow.mark(self.stepper.sequence_before_calls().unwrap_or(sequence));
         let before = self.shadow.last_moment();
         self.expect(served, before);
         let mut answers = Vec::new();
+        // Only puts and bodies that grow need room, and have it as long as jobs take no more than they may.
+        let weighed = self.stepper.take_weighed();
+        self.shadow.model.set_rooms(weighed.iter().map(|weight| *weight <= self.memory));
         for (call, request) in std::mem::take(&mut self.queued) {
             answers.push(self.shadow.call(call, request, real));
+        }
+        let left = self.shadow.model.rooms_left();
+        if left > 0 {
+            return Err(Wrong(format!("room was asked for {left} times more than it was needed")));
         }
         self.shadow.mark(sequence);
         let after = self.shadow.last_moment();
@@ -270,12 +291,18 @@ impl World {
             has_effect |= answers.iter().any(|(_, reply)| reply.has_effect());
             self.expect(answers, if has_effect { after } else { before });
         }
+        Ok(())
     }
 
     fn expect(&mut self, answers: Vec<(CallId, Reply)>, moment: u64) {
+        let sequence = self.shadow.sequence_of(moment);
         for (id, reply) in answers {
-            if let Some(call) = self.calls.get_mut(&id) {
-                call.expected = Some((reply, moment));
+            let place = self.expected;
+            self.expected += 1;
+            let expected = Expected { reply, moment, sequence, place };
+            match self.calls.get_mut(&id) {
+                Some(call) => call.expected = Some(expected),
+                None => drop(self.lost.insert(place, expected)),
             }
         }
     }
@@ -320,11 +347,11 @@ impl World {
         if self.failed_for.is_some() {
             return Err(Wrong(format!("{about} succeeded after the store had failed")));
         }
-        let Some((expected, moment)) = call.expected.clone() else {
+        let Some(Expected { reply: expected, moment, .. }) = &call.expected else {
             return Err(Wrong(format!("{about} was answered before it was due: {found:?}")));
         };
-        self.shadow.answered(moment);
-        self.same.reply(expected, found).map_err(|what| Wrong(format!("{about}: {what}")))
+        self.shadow.answered(*moment);
+        self.same.reply(expected.clone(), found).map_err(|what| Wrong(format!("{about}: {what}")))
     }
 
     fn refused(&mut self, call: &Call, error: &StoreError) -> Result<(), Wrong> {
@@ -378,85 +405,13 @@ impl World {
             self.engine_turn()?;
             while self.stepper.journal_turn() {}
             let waits = |id: &CallId, shadow: &Shadow| shadow.is_waiting(*id);
-            if self.calls.keys().all(|id| waits(id, &self.shadow)) && self.queued.is_empty() {
+            let lost = !self.lost.is_empty() && !self.stepper.has_failed();
+            if self.calls.keys().all(|id| waits(id, &self.shadow)) && self.queued.is_empty() && !lost {
                 return Ok(());
             }
         }
         let stuck = self.calls.iter().find(|(id, _)| !self.shadow.is_waiting(**id));
         Err(Wrong(format!("never answered: {}", stuck.map_or("", |(_, call)| &call.about))))
-    }
-
-    fn close(&mut self) -> Result<(), Wrong> {
-        let faults = self.disk.counts().faults;
-        let store = Arc::clone(&self.store);
-        self.settle()?;
-        if self.stepper.has_failed() {
-            return self.restart(None);
-        }
-        let mut closing: std::pin::Pin<Box<dyn Future<Output = Result<(), StoreError>>>> =
-            Box::pin(async move { store.close().await });
-        self.closing = true;
-        let (answers, moment) = (self.shadow.close(), self.shadow.last_moment());
-        self.expect(answers, moment);
-        let mut context = Context::from_waker(Waker::noop());
-        for _ in 0..PATIENCE {
-            if let Poll::Ready(closed) = closing.as_mut().poll(&mut context) {
-                if closed.is_err()
-                    && self.disk.counts().faults == faults
-                    && !self.disk.is_full()
-                    && self.failed_for.is_none()
-                {
-                    return Err(Wrong(format!("the store did not close well: {closed:?}")));
-                }
-                drop(closing);
-                return self.restart(None);
-            }
-            self.engine_turn()?;
-            while self.stepper.journal_turn() {}
-        }
-        Err(Wrong("the store never closes".to_owned()))
-    }
-
-    /// The process ends here and now; with a cut, the machine too. Then the store is started again.
-    fn restart(&mut self, cut: Option<Cut>) -> Result<(), Wrong> {
-        self.calls.clear();
-        self.queued.clear();
-        if let Some(cut) = cut {
-            self.disk.cut_power(cut);
-        }
-        let (mut accept, mut tries) = (false, 0);
-        let (store, stepper) = loop {
-            let faults = self.disk.counts().faults;
-            tries += 1;
-            self.tally.starts += 1;
-            match open(self.seed.wrapping_add(self.tally.starts), self.durability, &self.disk, &self.clock, accept) {
-                Ok(opened) => break opened,
-                Err(OpenError::Clock(_)) if !accept => accept = true,
-                Err(OpenError::Io { .. })
-                    if tries < 9 && (self.disk.counts().faults > faults || self.disk.is_full()) =>
-                {
-                    self.disk.set_fault(None);
-                    self.disk.set_full(false);
-                }
-                Err(error) => return Err(Wrong(format!("the store does not start: {error}"))),
-            }
-        };
-        (self.store, self.stepper) = (Arc::new(store), stepper);
-        (self.closing, self.failed_for) = (false, None);
-        let (now, _) = self.stepper.now().unwrap_or((self.shadow.now, self.shadow.now));
-        let sequence = self.stepper.last_sequence().unwrap_or(0);
-        self.note(|| format!("    started at {now:?} with everything up to {sequence}"));
-        // Without a sync for each answer a power cut may lose what was answered, and so may a disk that fails; a kill
-        // may not.
-        let failed = self.disk.counts().faults > self.faults;
-        let may_lose = self.durability != Durability::Sync && (cut.is_some() || failed);
-        self.faults = self.disk.counts().faults;
-        self.shadow.restart(sequence, now, may_lose).map_err(Wrong)?;
-        self.same.forget();
-        if may_lose {
-            self.same.leases.clear();
-        }
-        self.look()
     }
 
     fn note(&mut self, what: impl FnOnce() -> String) {

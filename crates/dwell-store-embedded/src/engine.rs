@@ -143,6 +143,9 @@ pub(crate) struct Engine {
     closing: bool,
     swept_at: Duration,
     dice: Dice,
+    /// What jobs took whenever someone needed room; simulators ask.
+    #[cfg(feature = "planted")]
+    pub(crate) weighed: Vec<usize>,
 }
 
 impl Engine {
@@ -172,6 +175,8 @@ impl Engine {
             closing: false,
             swept_at: Duration::ZERO,
             dice: Dice::new(settings.seed),
+            #[cfg(feature = "planted")]
+            weighed: Vec::new(),
             settings,
         }
     }
@@ -233,7 +238,7 @@ impl Engine {
     pub(crate) fn synced(&mut self, on_disk: bool) {
         let durable = self.batch.synced(on_disk);
         let lost = self.answers.release(durable);
-        for token in lost {
+        for token in lost.into_iter().filter(|_| !planted::is(Bug::LostLeaseKept)) {
             self.give_back(token);
         }
     }
@@ -273,6 +278,11 @@ impl Engine {
         }
     }
 
+    /// Everything up to this sequence is durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.batch.durable()
+    }
+
     /// What time it is, rounded down and up.
     pub(crate) fn time(&self) -> (Timestamp, Timestamp) {
         (self.now.at, self.now.up)
@@ -286,6 +296,13 @@ impl Engine {
     /// Whether jobs take more memory than they may.
     fn is_full(&self) -> bool {
         self.weight() > self.settings.memory
+    }
+
+    /// Whether there is room for more.
+    fn has_room(&mut self) -> bool {
+        #[cfg(feature = "planted")]
+        self.weighed.push(self.weight());
+        !self.is_full() || planted::is(Bug::BudgetIgnored)
     }
 
     fn roll(&mut self) -> u64 {

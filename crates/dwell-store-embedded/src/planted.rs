@@ -58,6 +58,28 @@ bugs! {
     LastComeFirstServed,
     /// Consumers wait for longer than they said.
     WaitsForEver,
+    /// Puts are taken whatever memory jobs take.
+    BudgetIgnored,
+    /// A put's delay becomes an instant by the wall clock, before the store takes it.
+    DelayAtTheEdge,
+    /// Leases that nobody received are kept until they run out.
+    LostLeaseKept,
+    /// Who waits and has gone away still gets jobs.
+    GoneStillServed,
+    /// Couriers get jobs of lines they do not want.
+    BlockedLinesIgnored,
+    /// One line takes a courier's whole answer.
+    SharesIgnored,
+    /// Consumers get jobs of a topic that is pushed.
+    PushedIsPulled,
+    /// What is handed out does not count against `max_rate`.
+    RateNotCounted,
+    /// Numbers and sequences go on after the last that was read back.
+    ReservesIgnored,
+    /// Time begins with the wall clock, wherever it was before.
+    MarkIgnored,
+    /// What the topics' file has counted is counted again from the journal.
+    TotalsCountedTwice,
 }
 
 #[cfg(feature = "planted")]

@@ -120,6 +120,7 @@ pub(crate) fn recover(
     reading.check(last_segment)?;
     let Reading { mut engine, last_sequence, mark, doubtful, .. } = reading;
     let mark = Timestamp::from_millis(mark.max(manifest.mark)).unwrap_or(Timestamp::MAX);
+    let mark = if planted::is(Bug::MarkIgnored) { clock.wall() } else { mark };
     let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept_clock)?;
     let now =
         Now { at: timeline.now(clock.monotonic()), up: timeline.now_rounded_up(clock.monotonic()), real: clock.real() };
@@ -127,7 +128,7 @@ pub(crate) fn recover(
     manifest.next_segment = last_segment + 2;
     manifest.clean = None;
     manifest.mark = now.at.as_millis();
-    let origin = Origin {
+    let mut origin = Origin {
         epoch: manifest.epoch,
         segment: last_segment + 1,
         durable: last_sequence,
@@ -135,6 +136,9 @@ pub(crate) fn recover(
         number: manifest.number_reserved,
         topic: manifest.topic_ids_reserved,
     };
+    if planted::is(Bug::ReservesIgnored) {
+        (origin.sequence, origin.number) = (last_sequence + 1, 1);
+    }
     if !planted::is(Bug::EndNotWrittenAgain) {
         doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
     }
@@ -327,7 +331,7 @@ impl<'a> Reading<'a> {
         place: u32,
     ) -> Result<(), String> {
         for (sight, sequence) in sights.zip(header.first_sequence..) {
-            let known = sequence <= self.topics_known;
+            let known = sequence <= self.topics_known && !planted::is(Bug::TotalsCountedTwice);
             let replayed = match sight {
                 Sight::Other(record) => self.engine.replay(*record, header.segment, known),
                 Sight::Job(job) => {

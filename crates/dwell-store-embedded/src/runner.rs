@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dwell_core::time::Human;
-use dwell_core::{StoreError, Timestamp, limits};
+use dwell_core::{StoreError, Timestamp, When, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Clock;
@@ -135,6 +135,14 @@ impl Runner {
 
     fn handle(&mut self, event: Event) {
         match event {
+            Event::Call(Command::Put { mut jobs, reply }, permit) if planted::is(Bug::DelayAtTheEdge) => {
+                for new in &mut jobs {
+                    if let When::In(delay) = new.when {
+                        new.when = When::At(self.clock.wall().plus(delay.as_millis()));
+                    }
+                }
+                self.backlog.push_back((Command::Put { jobs, reply }, permit));
+            }
             Event::Call(command, permit) => self.backlog.push_back((command, permit)),
             Event::Urgent(command) => self.engine.apply(command),
             Event::Time(reply) => drop(reply.send(self.engine.now())),

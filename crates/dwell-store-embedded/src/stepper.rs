@@ -60,6 +60,11 @@ impl Stepper {
         self.runner.as_ref().map(|runner| runner.engine.journal().last_sequence)
     }
 
+    /// Everything up to this sequence has been answered, or could have been.
+    pub fn durable(&self) -> Option<u64> {
+        self.runner.as_ref().map(|runner| runner.engine.durable())
+    }
+
     /// The last sequence that was given before the last turn of the engine took calls.
     pub fn sequence_before_calls(&self) -> Option<u64> {
         self.runner.as_ref().map(|runner| runner.before_calls)
@@ -85,6 +90,12 @@ impl Stepper {
     /// Makes one spare segment, if one is wanted.
     pub fn spares_turn(&mut self) {
         self.spares.make_one(&*self.storage);
+    }
+
+    /// Bytes that jobs were reckoned to take each time room was needed since this was asked last.
+    #[cfg(feature = "planted")]
+    pub fn take_weighed(&mut self) -> Vec<usize> {
+        self.runner.as_mut().map(|runner| std::mem::take(&mut runner.engine.weighed)).unwrap_or_default()
     }
 
     /// Bytes that jobs are reckoned to take.

@@ -9,7 +9,7 @@ mod look;
 mod topics;
 mod verbs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use dwell_core::state::{self, Moment};
 use dwell_core::{
@@ -33,6 +33,8 @@ pub struct Model {
     dice: Dice,
     /// See [`Model::set_fraction`].
     fraction: u64,
+    /// See [`Model::set_rooms`].
+    rooms: VecDeque<bool>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -57,6 +59,7 @@ impl Model {
             numbers: 0,
             dice: Dice(0x9e37_79b9_7f4a_7c15),
             fraction: 0,
+            rooms: VecDeque::new(),
         }
     }
 
@@ -64,6 +67,27 @@ impl Model {
     /// delays from is rounded up.
     pub fn set_fraction(&mut self, millis: u64) {
         self.fraction = millis;
+    }
+
+    /// Says whether there is room for each of the jobs and larger bodies to come that need some; for those beyond, there
+    /// is. How much room a store has is its own business.
+    pub fn set_rooms(&mut self, rooms: impl IntoIterator<Item = bool>) {
+        self.rooms = rooms.into_iter().collect();
+    }
+
+    /// How many answers of [`Model::set_rooms`] nobody has needed.
+    pub fn rooms_left(&self) -> usize {
+        self.rooms.len()
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.rooms.pop_front().unwrap_or(true)
+    }
+
+    /// How many live jobs there are, and how many bytes their ids and bodies have.
+    pub fn size(&self) -> (usize, usize) {
+        let bytes = self.jobs.values().map(|job| job.id.as_str().len() + job.body.len());
+        (self.jobs.len(), bytes.sum())
     }
 
     fn both(&self, now: Timestamp) -> Now {
@@ -93,9 +117,12 @@ impl Model {
         });
     }
 
-    /// What a start does: leases end no earlier than a minute, or their own ttr, from now. That the store was down is
-    /// not their holders' fault.
+    /// What a start does: leases end no earlier than a minute, or their own ttr, from now, for that the store was down
+    /// is not their holders' fault; and a `max_rate` begins with a full burst.
     pub fn restart(&mut self, now: Timestamp) {
+        for topic in self.topics.values_mut() {
+            topic.bucket = None;
+        }
         for job in self.jobs.values_mut() {
             if let Phase::Leased(lease) = &mut job.phase {
                 let grace = lease.ttr.as_millis().min(limits::MINUTE);

@@ -4,14 +4,18 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dwell_core::{
-    Body, CancelItem, Change, ChangeItem, Delay, Edit, IfExists, JobId, JobRef, Ladder, LeaseFrom, LeaseRequest,
-    ListQuery, Lookup, NewId, NewJob, Options, Priority, Purge, Redrive, RedriveTopic, SetPause, Settle, State,
-    TimelineQuery, TopicName, TopicPolicy, Ttl, Ttr, Verdict, Version, When,
+    Body, CancelItem, Change, ChangeItem, Delay, Edit, IfExists, JobId, JobRef, Ladder, LeaseFrom, LeaseRequest, Line,
+    ListQuery, Lookup, NewId, NewJob, Options, Priority, Purge, PushLines, Rate, Redrive, RedriveTopic, SetPause,
+    Settle, State, Target, TimelineQuery, TopicName, TopicPolicy, Ttl, Ttr, Verdict, Version, When,
 };
 
-use super::{SEGMENT, World, Wrong};
-use crate::event::{Due, IDS, Name, Op, Put, TOPICS, Verb};
+use super::starting::SEGMENT;
+use super::{World, Wrong};
+use crate::event::{Due, IDS, Name, Op, Policy, Put, TARGETS, TOPICS, Verb};
 use crate::request::Request;
+
+/// Bytes that a store with hardly any jobs may be reckoned to take.
+const FIXED: usize = 19 << 10;
 
 impl World {
     /// Sends what a client asks.
@@ -34,11 +38,25 @@ impl World {
                     ..LeaseRequest::from(LeaseFrom::Pull(topics))
                 }))
             }
+            Op::Push { max, per_line, lines, topics, wait, auto_ack } => {
+                let of = |mask: u64, many: u64| (0..many).filter(move |k| mask >> k & 1 == 1);
+                let lines = PushLines {
+                    per_line: u32::try_from(*per_line).unwrap_or(1),
+                    blocked_lines: of(*lines, TARGETS).map(|k| Line::of(target(k + 1).as_ref())).collect(),
+                    blocked_topics: of(*topics, TOPICS).map(topic_name).collect(),
+                };
+                self.both(Request::Lease(LeaseRequest {
+                    max: u32::try_from(*max).unwrap_or(1),
+                    wait: Duration::from_millis(*wait),
+                    auto_ack: *auto_ack,
+                    ..LeaseRequest::from(LeaseFrom::Push(lines))
+                }))
+            }
             Op::LeaseNumber { name } => self.lease_number(*name),
             Op::Settle(items) => self.settle_leases(items),
             Op::Change { .. } | Op::Cancel { .. } => self.change_or_cancel(op),
             Op::Get { name } => self.both(Request::Get(vec![Lookup::Job(job_ref(*name))])),
-            Op::Redrive { .. } | Op::Purge { .. } | Op::Pause { .. } | Op::Policy { .. } => self.whole_topic(op),
+            Op::Redrive { .. } | Op::Purge { .. } | Op::Pause { .. } | Op::Policy(_) => self.whole_topic(op),
         }
     }
 
@@ -52,6 +70,10 @@ impl World {
             return Ok(());
         }
         self.check_disk()?;
+        // Where memory is short, what lies between jobs is given back turn by turn.
+        self.engine_turn()?;
+        self.engine_turn()?;
+        self.check_memory()?;
         for topic in (0..TOPICS).map(topic_name) {
             self.both(Request::Topic(topic.clone()))?;
             self.both(Request::List(ListQuery { limit: 1_000, ..ListQuery::of(topic.clone()) }))?;
@@ -77,6 +99,22 @@ impl World {
         Err(Wrong(format!("the journal has {segments} segments; {live} are live, so {most} are enough")))
     }
 
+    /// What jobs are reckoned to take is what they take, and not much more than they may.
+    fn check_memory(&self) -> Result<(), Wrong> {
+        let (weight, (jobs, bytes)) = (self.stepper.weight(), self.shadow.model.size());
+        // Some kilobytes are there without any job, and remembered ones take some; an open job takes half a kilobyte.
+        let most = 2 * bytes + 1_024 * jobs + FIXED;
+        // The last put may go beyond; so may leases, which open what was packed.
+        let allowed = self.memory.saturating_add(self.memory / 4 + 512 * jobs + FIXED / 2);
+        if weight < bytes || (weight > most && weight > self.memory) || weight > allowed {
+            return Err(Wrong(format!(
+                "{jobs} jobs with {bytes} bytes are reckoned to take {weight} bytes; they may take {}",
+                self.memory
+            )));
+        }
+        Ok(())
+    }
+
     fn both(&mut self, request: Request) -> Result<(), Wrong> {
         self.send(request.clone(), request)
     }
@@ -89,7 +127,7 @@ impl World {
                 ttr: ttr_of(put.ttr),
                 retry: Ladder::new(&steps).ok().map(Ladder::into_policy),
                 ttl: Ttl::from_millis(put.ttl).ok(),
-                deliver_to: None,
+                deliver_to: target(put.target),
             },
             body: self.body(put.body),
             if_exists: match put.if_exists {
@@ -143,12 +181,16 @@ impl World {
 
     fn change_or_cancel(&mut self, op: &Op) -> Result<(), Wrong> {
         match op {
-            Op::Change { name, due, priority: rank, ttl, body, if_match, force } => {
+            Op::Change { name, due, priority: rank, ttl, body, target: to, if_match, force } => {
                 let change = Change {
                     when: due.map(|due| self.when(due)),
                     priority: rank.checked_sub(1).map(priority),
                     body: (*body > 0).then(|| self.body(*body)),
                     ttl: Ttl::from_millis(*ttl).map_or(Edit::Keep, Edit::Set),
+                    deliver_to: match to {
+                        0 => Edit::Keep,
+                        to => target(to - 1).map_or(Edit::Clear, Edit::Set),
+                    },
                     ..Change::default()
                 };
                 let item = |if_match| ChangeItem {
@@ -196,10 +238,12 @@ impl World {
                 };
                 Request::Pause(topic_name(topic), pause)
             }
-            Op::Policy { topic, max_in_flight, ttl, keep_buried, keep_done, ttr } => {
+            Op::Policy(Policy { topic, max_in_flight, rate, ttl, keep_buried, keep_done, ttr, target: to }) => {
                 let given = |millis: u64| (millis > 0).then(|| Delay::saturating(millis));
                 let policy = TopicPolicy {
                     max_in_flight: u32::try_from(max_in_flight).ok().and_then(NonZeroU32::new),
+                    max_rate: u32::try_from(rate).ok().and_then(|rate| Rate::per_second(f64::from(rate) / 10.0)),
+                    deliver_to: target(to),
                     ttl: Ttl::from_millis(ttl).ok(),
                     keep_buried: given(keep_buried),
                     keep_done: given(keep_done),
@@ -231,6 +275,12 @@ fn ttr_of(millis: u64) -> Option<Ttr> {
 
 fn priority(rank: u64) -> Priority {
     Priority(u32::try_from(rank).unwrap_or(u32::MAX))
+}
+
+/// A target; 0 is none.
+fn target(k: u64) -> Option<Target> {
+    let origin = format!("http://target-{k}.example:80");
+    if k == 0 { None } else { Target::new(&format!("{origin}/hook"), &origin).ok() }
 }
 
 fn job_ref(name: Name) -> JobRef {

@@ -2,7 +2,7 @@
 //! `Bug::TopicsBeforeJournal`).
 
 use dwell_sim::disk::Cut;
-use dwell_sim::event::{Due, Event, Name, Op, Put, Verb};
+use dwell_sim::event::{Due, Event, Name, Op, Policy, Put, Verb};
 use dwell_sim::world::{Wrong, live_caught};
 
 fn put(topic: u64, id: u64, due: Due) -> Put {
@@ -16,6 +16,7 @@ fn put(topic: u64, id: u64, due: Due) -> Put {
         ladder: Vec::new(),
         ttl: 0,
         ttr: 0,
+        target: 0,
         body: 8,
     }
 }
@@ -25,7 +26,7 @@ fn lease(topics: u64, max: u64, wait: u64) -> Event {
 }
 
 fn keep_done(topic: u64, keep_done: u64) -> Event {
-    Event::Call(Op::Policy { topic, max_in_flight: 0, ttl: 0, keep_buried: 0, keep_done, ttr: 0 })
+    Event::Call(Op::Policy(Policy { topic, keep_done, ..Policy::default() }))
 }
 
 #[track_caller]

@@ -14,6 +14,7 @@ use super::slots::Index;
 use super::topic::Rank;
 use super::waiters::{Waiter, WaiterId};
 use crate::format::record::{Cause, GoneCause, PhaseKind, TopicId};
+use crate::planted::{self, Bug};
 
 /// Jobs already given in this call, by queue.
 type Given = BTreeMap<(TopicId, Line), u32>;
@@ -144,7 +145,7 @@ impl Engine {
                     let name = &topic.name;
                     topic.pushed_lines().filter(|line| !is_blocked(lines, name, *line)).map(|line| (topic.id, line))
                 });
-                let share = lines.per_line.max(1);
+                let share = if planted::is(Bug::SharesIgnored) { u32::MAX } else { lines.per_line.max(1) };
                 let open: Vec<_> = open.filter(|queue| given.get(queue).is_none_or(|n| *n < share)).collect();
                 self.best_head(open.into_iter(), true)
             }
@@ -156,7 +157,7 @@ impl Engine {
         for (id, line) in queues {
             let Some(topic) = self.topics.get_mut(&id) else { continue };
             let whole_topic_is_pushed = line == Line::PULL && topic.policy.deliver_to.is_some();
-            if whole_topic_is_pushed != pushed && line == Line::PULL {
+            if whole_topic_is_pushed != pushed && line == Line::PULL && !planted::is(Bug::PushedIsPulled) {
                 continue;
             }
             let Some(head) = topic.head(line) else { continue };
@@ -185,9 +186,7 @@ impl Engine {
         let view = self.view(index);
         let id = self.slots.get(index).topic;
         let topic = self.topics.get_mut(&id).expect("every job has a topic");
-        if let Some(bucket) = &mut topic.bucket {
-            bucket.take(1);
-        }
+        topic.count_rate(self.now.at);
         if request.auto_ack {
             self.finish(index, GoneCause::Ack);
             return LeasedJob { view, token: None };
@@ -222,5 +221,11 @@ impl Engine {
 }
 
 fn is_blocked(lines: &PushLines, topic: &TopicName, line: Line) -> bool {
-    if line == Line::PULL { lines.blocked_topics.contains(topic) } else { lines.blocked_lines.contains(&line) }
+    if planted::is(Bug::BlockedLinesIgnored) {
+        false
+    } else if line == Line::PULL {
+        lines.blocked_topics.contains(topic)
+    } else {
+        lines.blocked_lines.contains(&line)
+    }
 }

@@ -10,6 +10,7 @@ use timing_wheel::Key;
 use super::minutes::Minutes;
 use super::slots::Index;
 use crate::format::record::TopicId;
+use crate::planted::{self, Bug};
 
 /// By due time, then number: the order of lists and redrives.
 pub(super) type Place = (Timestamp, Number);
@@ -82,6 +83,13 @@ impl Topic {
             bucket.available(rate, now) > 0
         });
         in_flight && rate && !self.pause.holds_at(now)
+    }
+
+    /// A job goes: it counts against `max_rate`.
+    pub(super) fn count_rate(&mut self, now: Timestamp) {
+        if let Some(rate) = self.policy.max_rate.filter(|_| !planted::is(Bug::RateNotCounted)) {
+            self.bucket.get_or_insert_with(|| RateBucket::full(rate, now)).take(rate, now, 1);
+        }
     }
 
     /// When time alone will let jobs go again, if time is what holds them.

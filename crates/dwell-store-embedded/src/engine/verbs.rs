@@ -38,7 +38,7 @@ impl Engine {
             return Ok(PutOutcome::Kept(kept));
         }
         new.due_at(self.now.core(), 0)?;
-        if self.is_full() {
+        if !self.has_room() {
             return Err(PutError::StorageFull);
         }
         let topic = self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
@@ -146,7 +146,7 @@ impl Engine {
             return Err(ChangeError::VersionMismatch);
         }
         let grows = item.change.body.as_ref().is_some_and(|body| body.len() > self.job(index).body.len());
-        if grows && self.is_full() {
+        if grows && !self.has_room() {
             return Err(ChangeError::StorageFull);
         }
         self.command(index, Command::Change { change: Box::new(item.change), force: item.force }, Cause::Change)?;

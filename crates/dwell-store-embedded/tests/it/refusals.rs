@@ -95,7 +95,8 @@ async fn a_budget_that_is_full_has_room_again_when_waiting_jobs_go() {
 
     let store = EmbeddedStore::open(&small(image(&storage))).unwrap();
     let third = fill(&store, "third").await;
-    assert!(third.len() > second.len() / 3, "only {} after {}", third.len(), second.len());
+    // Half of the second have gone; an eighth of the budget, about a third of those, may lie between the others.
+    assert!(third.len() > second.len() / 6, "only {} after {}", third.len(), second.len());
     for name in [&first[1], &second[1], &third[0]] {
         assert_eq!(find(&store, name).await.expect("it was answered").job.body.len(), 1 << 10);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dwell_core::{Phase, SetPause, State, Store, TopicPolicy, Ttr, Verdict};
+use dwell_core::{LeaseRequest, Phase, Rate, SetPause, State, Store, TopicPolicy, Ttr, Verdict};
 use dwell_store_embedded::storage::MemoryStorage;
 use dwell_store_embedded::{Config, EmbeddedStore};
 
@@ -86,6 +86,22 @@ async fn a_lease_gets_its_time_anew_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_rate_begins_with_a_full_burst_after_a_restart() {
+    let storage = MemoryStorage::default();
+    let store = open(Arc::new(storage.clone())).unwrap();
+    let policy = TopicPolicy { max_rate: Rate::per_second(0.01), ..TopicPolicy::default() };
+    store.set_policy(topic(), policy).await.unwrap().unwrap();
+    for name in ["a", "b", "c"] {
+        put(&store, name).await.unwrap();
+    }
+    let all = LeaseRequest::of(topic()).up_to(3);
+    assert_eq!(store.lease(all.clone()).await.unwrap().len(), 1);
+    let store = open(Arc::new(image(&storage))).unwrap();
+    assert_eq!(store.lease(all.clone()).await.unwrap().len(), 1, "what was used before is not kept");
+    assert_eq!(store.lease(all).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
 async fn versions_and_numbers_go_on_where_they_were() {
     let storage = MemoryStorage::default();
     let mut last = None;
@@ -136,7 +152,7 @@ async fn policies_pauses_and_totals_survive_many_segments() {
     // Far more than the segments that are kept: the first ones are freed long before the end.
     for round in 0..400 {
         put(&store, "a").await.unwrap();
-        let held = store.lease(dwell_core::LeaseRequest::of(topic()).up_to(2)).await.unwrap();
+        let held = store.lease(LeaseRequest::of(topic()).up_to(2)).await.unwrap();
         for job in held.iter().filter(|job| job.view.job.id.as_str() == "a") {
             settle(&store, job, Verdict::Ack).await;
         }

@@ -80,8 +80,8 @@ impl Model {
         let view = self.view(&self.jobs[&number], now);
         let topic = self.topics.get_mut(&view.job.topic).expect("every job has a topic");
         topic.totals.leased += 1;
-        if let Some(bucket) = &mut topic.bucket {
-            bucket.take(1);
+        if let Some(rate) = topic.policy.max_rate {
+            topic.bucket.get_or_insert_with(|| RateBucket::full(rate, now)).take(rate, now, 1);
         }
         if request.auto_ack {
             topic.totals.acked += 1;

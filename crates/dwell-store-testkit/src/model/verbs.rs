@@ -30,6 +30,9 @@ impl Model {
             return Ok(PutOutcome::Kept(kept));
         }
         new.due_at(self.both(now), 0)?;
+        if !self.has_room() {
+            return Err(PutError::StorageFull);
+        }
         self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
         let (number, version, random) = (self.next_number(), self.next_version(), self.dice.roll());
         let job = Job::create(new, number, version, self.both(now), random)?;
@@ -87,6 +90,10 @@ impl Model {
         let number = self.number_of(&item.job).ok_or(ChangeError::NotFound)?;
         if item.if_match.is_some_and(|wanted| self.jobs[&number].version != wanted) {
             return Err(ChangeError::VersionMismatch);
+        }
+        let grows = item.change.body.as_ref().is_some_and(|body| body.len() > self.jobs[&number].body.len());
+        if grows && !self.has_room() {
+            return Err(ChangeError::StorageFull);
         }
         self.apply(now, number, Command::Change { change: Box::new(item.change), force: item.force })?;
         Ok(self.view(&self.jobs[&number], now))

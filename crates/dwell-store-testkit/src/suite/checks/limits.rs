@@ -99,4 +99,10 @@ pub(super) async fn a_burst_is_one_seconds_worth(bench: Bench) {
     bench.policy(rate(0.02)).await;
     let request = LeaseRequest { auto_ack: true, ..LeaseRequest::of(topic("t")) };
     assert_eq!(bench.lease_with(request.up_to(20)).await.len(), 1, "what is acked at once goes at the same rate");
+    let number = bench.get("19").await.job.number;
+    bench.policy(rate(0.03)).await;
+    bench.advance(secs(60));
+    let by_number = LeaseRequest::from(LeaseFrom::Number(number));
+    assert_eq!(bench.lease_with(by_number).await.len(), 1, "who names a job gets it");
+    assert!(bench.try_lease().await.is_none(), "and it counts");
 }

@@ -1,0 +1,73 @@
+//! What would be left if the power went now.
+//!
+//! A copy of the disk loses what a power cut loses; a store is started on it, and perhaps the power goes in the middle
+//! of that, too. Then it must look like the shadow. The life goes on as if nothing had been.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::starting::{open, start};
+use super::{World, Wrong};
+use crate::chance::Chance;
+use crate::disk::{Cut, Fault, FaultKind};
+
+/// In one of so many lives everything is looked at at every step.
+const LIVES: u64 = 16;
+
+/// Whether an image is taken after every event of this life.
+pub(super) fn in_life(seed: u64) -> bool {
+    seed % LIVES == LIVES - 1
+}
+
+impl World {
+    /// Looks at what would be left if the power went now.
+    pub(super) fn check_image(&mut self) -> Result<(), Wrong> {
+        let mut chance = Chance::new(self.seed ^ self.tally.events << 20 ^ 0x1a9e);
+        self.tally.images += 1;
+        let wrong = |Wrong(what)| Wrong(format!("in an image: {what}"));
+        self.image(&mut chance).and_then(|mut image| image.look()).map_err(wrong)
+    }
+
+    /// The world as a power cut would leave it, started again.
+    fn image(&self, chance: &mut Chance) -> Result<Self, Wrong> {
+        let (disk, clock) = (self.disk.copy(chance.roll()), Arc::new(self.clock.copy()));
+        let cuts = [Cut::Drop, Cut::Keep, Cut::Writes, Cut::Pages];
+        disk.cut_power(chance.one_of(&cuts));
+        if chance.percent(50) {
+            // A start that comes to its end or not, and then goes with the power.
+            if chance.percent(50) {
+                let kind = chance.one_of(&[FaultKind::Write, FaultKind::Sync, FaultKind::Name, FaultKind::Read]);
+                disk.set_fault(Some(Fault { after: chance.within(0..12), kind }));
+            }
+            drop(open(chance.roll(), self.durability, self.memory, &disk, &clock, true));
+            disk.cut_power(chance.one_of(&cuts));
+        }
+        let mut starts = self.tally.starts;
+        let (store, stepper) = start(self.seed, self.durability, self.memory, &disk, &clock, &mut starts)?;
+        let mut image = Self {
+            seed: self.seed,
+            durability: self.durability,
+            memory: self.memory,
+            disk,
+            clock,
+            store: Arc::new(store),
+            stepper,
+            shadow: self.shadow.clone(),
+            same: self.same.clone(),
+            calls: BTreeMap::new(),
+            queued: VecDeque::new(),
+            next_call: self.next_call,
+            lost: BTreeMap::new(),
+            expected: self.expected,
+            bodies: self.bodies,
+            start: self.start,
+            closing: false,
+            faults: self.faults,
+            failed_for: None,
+            tally: self.tally,
+            log: None,
+        };
+        image.take_up(true)?;
+        Ok(image)
+    }
+}
