@@ -84,10 +84,11 @@ impl Model {
         self.rooms.pop_front().unwrap_or(true)
     }
 
-    /// How many live jobs there are, and how many bytes their ids and bodies have.
-    pub fn size(&self) -> (usize, usize) {
+    /// How many live jobs there are, how many bytes their ids and bodies have, and how many headers and pushes.
+    pub fn size(&self) -> (usize, usize, usize) {
         let bytes = self.jobs.values().map(|job| job.id.as_str().len() + job.body.len());
-        (self.jobs.len(), bytes.sum())
+        let more = self.jobs.values().map(|job| job.headers.iter().count() + job.deliveries.len());
+        (self.jobs.len(), bytes.sum(), more.sum())
     }
 
     fn both(&self, now: Timestamp) -> Now {

@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dwell_core::{
-    Body, CancelItem, Change, ChangeItem, Delay, Edit, IfExists, JobId, JobRef, Ladder, LeaseFrom, LeaseRequest, Line,
-    ListQuery, Lookup, NewId, NewJob, Options, Priority, Purge, PushLines, Rate, Redrive, RedriveTopic, SetPause,
-    Settle, State, Target, TimelineQuery, TopicName, TopicPolicy, Ttl, Ttr, Verdict, Version, When,
+    Body, CancelItem, Change, ChangeItem, Delay, Delivery, DeliveryAnswer, Edit, Headers, IfExists, JobId, JobRef,
+    Ladder, LeaseFrom, LeaseRequest, Line, ListQuery, Lookup, NewId, NewJob, Options, Priority, Purge, PushLines, Rate,
+    Redrive, RedriveTopic, SetPause, Settle, State, Target, TimelineQuery, TopicName, TopicPolicy, Ttl, Ttr, Verdict,
+    Version, When,
 };
 
 use super::starting::SEGMENT;
@@ -101,11 +102,11 @@ impl World {
 
     /// What jobs are reckoned to take is what they take, and not much more than they may.
     fn check_memory(&self) -> Result<(), Wrong> {
-        let (weight, (jobs, bytes)) = (self.stepper.weight(), self.shadow.model.size());
+        let (weight, (jobs, bytes, more)) = (self.stepper.weight(), self.shadow.model.size());
         // Some kilobytes are there without any job, and remembered ones take some; an open job takes half a kilobyte.
-        let most = 2 * bytes + 1_024 * jobs + FIXED;
+        let most = 2 * bytes + 1_024 * jobs + 128 * more + FIXED;
         // The last put may go beyond; so may leases, which open what was packed.
-        let allowed = self.memory.saturating_add(self.memory / 4 + 512 * jobs + FIXED / 2);
+        let allowed = self.memory.saturating_add(self.memory / 4 + 512 * jobs + 128 * more + FIXED / 2);
         if weight < bytes || (weight > most && weight > self.memory) || weight > allowed {
             return Err(Wrong(format!(
                 "{jobs} jobs with {bytes} bytes are reckoned to take {weight} bytes; they may take {}",
@@ -129,6 +130,8 @@ impl World {
                 ttl: Ttl::from_millis(put.ttl).ok(),
                 deliver_to: target(put.target),
             },
+            headers: Headers::new((0..put.body % 3).map(|k| (format!("h{k}"), put.body.to_string())))
+                .unwrap_or_default(),
             body: self.body(put.body),
             if_exists: match put.if_exists {
                 0 => IfExists::Replace,
@@ -173,8 +176,11 @@ impl World {
         for (n, verb) in items {
             let lease = self.same.leases.iter().rev().nth(usize::try_from(*n).unwrap_or(0)).copied();
             let Some((model_token, store_token)) = lease else { continue };
-            model.push(Settle::new(model_token, verdict(*verb)));
-            store.push(Settle::new(store_token, verdict(*verb)));
+            // Every other one comes of a push.
+            let (at, answer) = (self.start.plus(*n), DeliveryAnswer::new(b"no"));
+            let delivery = (n % 2 == 1).then_some(Delivery { at, took: *n, status: Some(503), answer });
+            model.push(Settle { delivery: delivery.clone(), ..Settle::new(model_token, verdict(*verb)) });
+            store.push(Settle { delivery, ..Settle::new(store_token, verdict(*verb)) });
         }
         if model.is_empty() { Ok(()) } else { self.send(Request::Settle(model), Request::Settle(store)) }
     }

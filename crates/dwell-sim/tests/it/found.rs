@@ -70,6 +70,43 @@ fn what_was_forgotten_stays_forgotten() {
     }
 }
 
+/// A job leased by its number counted against the rate, or did not if nobody had looked at the topic since the start.
+#[test]
+fn what_is_leased_by_number_counts_whoever_has_looked() {
+    let by_number = |id| Event::Call(Op::LeaseNumber { name: Name { topic: 0, id } });
+    for looks in [0, 1] {
+        let mut events = vec![
+            Event::Call(Op::Policy(Policy { rate: 10, ..Policy::default() })),
+            Event::Call(Op::Put(vec![put(0, 0, Due::In(2_000)), put(0, 1, Due::In(0))])),
+            Event::Look,
+            Event::Kill,
+        ];
+        events.extend((0..looks).map(|_| lease(0b11, 1, 0)));
+        events.extend([
+            Event::Pass(1_500),
+            by_number(0),
+            lease(1, 2, 0),
+            Event::Pass(400),
+            lease(1, 1, 0),
+            Event::Look,
+        ]);
+        assert_fine(&events);
+    }
+}
+
+/// Someone who has gone away before the store has closed gives back what it was to get, and who waits gets that.
+#[test]
+fn what_nobody_received_goes_to_who_waits_even_at_the_end() {
+    assert_fine(&[
+        Event::Call(Op::Put(vec![put(0, 2, Due::In(4))])),
+        Event::Pass(2_000),
+        lease(5, 2, 0),
+        Event::HangUp(0),
+        lease(3, 2, 2_000),
+        Event::Close,
+    ]);
+}
+
 /// Time falls back to the last mark if the wall clock was set back: allowed, and the shadow must know.
 #[test]
 fn time_may_fall_back_to_the_last_mark() {
