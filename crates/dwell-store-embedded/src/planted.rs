@@ -26,6 +26,8 @@ bugs! {
     TopicsBeforeJournal,
     /// A new segment's name is not made durable.
     NamesNotSynced,
+    /// What a start has read is not synced before it is built upon.
+    StartNotSynced,
     /// What a start has read is synced but not written again.
     EndNotWrittenAgain,
     /// A torn frame that was never acknowledged stops the start.

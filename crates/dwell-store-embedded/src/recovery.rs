@@ -143,8 +143,9 @@ pub(crate) fn recover(
         doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
     }
     let ids = engine.ids();
+    let first = if planted::is(Bug::StartNotSynced) { last_segment + 1 } else { manifest.first_segment };
     let (jobs, table, synced) = thread::scope(|scope| {
-        let synced = scope.spawn(|| sync(&**storage, manifest.first_segment..=last_segment));
+        let synced = scope.spawn(|| sync(&**storage, first..=last_segment));
         let [sooner, later] = engine.shares(now.at);
         let other = scope.spawn(move || (later.order(), ids.into_table()));
         let sooner = sooner.order();

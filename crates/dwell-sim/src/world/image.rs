@@ -33,17 +33,23 @@ impl World {
         let (disk, clock) = (self.disk.copy(chance.roll()), Arc::new(self.clock.copy()));
         let cuts = [Cut::Drop, Cut::Keep, Cut::Writes, Cut::Pages];
         disk.cut_power(chance.one_of(&cuts));
+        let mut first = None;
         if chance.percent(50) {
             // A start that comes to its end or not, and then goes with the power.
             if chance.percent(50) {
                 let kind = chance.one_of(&[FaultKind::Write, FaultKind::Sync, FaultKind::Name, FaultKind::Read]);
                 disk.set_fault(Some(Fault { after: chance.within(0..12), kind }));
             }
-            drop(open(chance.roll(), self.durability, self.memory, &disk, &clock, true));
+            let opened = open(chance.roll(), self.durability, self.memory, &disk, &clock, true);
+            first = opened.ok().and_then(|(_, stepper)| stepper.last_sequence());
             disk.cut_power(chance.one_of(&cuts));
         }
         let mut starts = self.tally.starts;
         let (store, stepper) = start(self.seed, self.durability, self.memory, &disk, &clock, &mut starts)?;
+        let read = stepper.last_sequence();
+        if first.is_some() && first != read {
+            return Err(Wrong(format!("one start has read back up to {first:?}, the next up to {read:?}")));
+        }
         let mut image = Self {
             seed: self.seed,
             durability: self.durability,
