@@ -246,6 +246,8 @@ impl<'a> Reading<'a> {
         if ids.is_empty() && (manifest.first_segment > 1 || manifest.topics.is_some()) {
             return Err(OpenError::Missing { file: self.storage.describe(&segment::name(manifest.first_segment)) });
         }
+        // All that was written may have been freed: then the topics say how far the journal had come.
+        self.last_sequence = self.last_sequence.max(self.topics_known);
         if manifest.clean.is_some_and(|clean| clean.last_sequence > self.last_sequence) {
             let last = ids.last().copied().unwrap_or(manifest.first_segment);
             return Err(self.damaged(&segment::name(last), 0, "the last clean stop wrote more than is there"));

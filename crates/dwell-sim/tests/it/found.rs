@@ -5,6 +5,9 @@ use dwell_sim::disk::Cut;
 use dwell_sim::event::{Due, Event, Name, Op, Policy, Put, Verb};
 use dwell_sim::world::{Wrong, live_caught};
 
+/// A seed whose lives have `Durability::None`.
+const UNSYNCED: u64 = 0;
+
 fn put(topic: u64, id: u64, due: Due) -> Put {
     Put {
         name: Name { topic, id },
@@ -31,7 +34,12 @@ fn keep_done(topic: u64, keep_done: u64) -> Event {
 
 #[track_caller]
 fn assert_fine(events: &[Event]) {
-    if let Err(Wrong(wrong)) = live_caught(7, events) {
+    assert_fine_under(7, events);
+}
+
+#[track_caller]
+fn assert_fine_under(seed: u64, events: &[Event]) {
+    if let Err(Wrong(wrong)) = live_caught(seed, events) {
         panic!("{wrong}");
     }
 }
@@ -105,6 +113,21 @@ fn what_nobody_received_goes_to_who_waits_even_at_the_end() {
         lease(3, 2, 2_000),
         Event::Close,
     ]);
+}
+
+/// Starts that each lost all they wrote left segments without a frame; when the ones before them were freed nothing in the
+/// journal said how far it had come, and after a clean stop that was taken for damage.
+#[test]
+fn a_journal_without_a_frame_is_no_damage() {
+    let policy = |topic| Event::Call(Op::Policy(Policy { topic, rate: 10, ..Policy::default() }));
+    let lost = |topic| [policy(topic), Event::Engine, Event::Journal, Event::Cut(Cut::Drop)];
+    for end in [Event::Cut(Cut::Keep), Event::Close, Event::Kill] {
+        // A life without a sync for each answer.
+        let mut events = vec![policy(0), Event::Close];
+        events.extend((0..9).flat_map(|k| lost(k % 3)));
+        events.extend([Event::Pass(5_000), end, Event::Look, Event::Close]);
+        assert_fine_under(UNSYNCED, &events);
+    }
 }
 
 /// Time falls back to the last mark if the wall clock was set back: allowed, and the shadow must know.
