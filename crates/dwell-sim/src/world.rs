@@ -259,9 +259,13 @@ impl World {
 
     fn shadow_turn(&mut self, at: Timestamp, up: Timestamp) -> Result<(), Wrong> {
         let (real, sequence) = (self.clock.run(), self.stepper.last_sequence().unwrap_or(0));
+        let asleep = self.shadow.last_moment();
         let mut served = self.shadow.tick(at, up, real);
         let lost = self.take_lost();
         served.extend(self.shadow.give_back(&lost, real));
+        // Who waited in vain has seen nothing of this turn, and need not wait until it is durable.
+        let (served, in_vain): (Vec<_>, Vec<_>) = served.into_iter().partition(|(_, reply)| reply.has_effect());
+        self.expect(in_vain, asleep);
         if self.queued.is_empty() || self.stepper.has_failed() || self.closing {
             // What was asked is refused.
             self.queued.clear();

@@ -12,7 +12,7 @@ use crate::chance::Chance;
 use crate::disk::{Cut, Fault, FaultKind};
 
 /// In one of so many lives everything is looked at at every step.
-const LIVES: u64 = 16;
+const LIVES: u64 = 32;
 
 /// Whether an image is taken after every event of this life.
 pub(super) fn in_life(seed: u64) -> bool {

@@ -1,7 +1,7 @@
 //! Lives that once went wrong, made short. Those about the disk are planted bugs by now (`Bug::EndNotWrittenAgain`,
 //! `Bug::TopicsBeforeJournal`).
 
-use dwell_sim::disk::Cut;
+use dwell_sim::disk::{Cut, Fault, FaultKind};
 use dwell_sim::event::{Due, Event, Name, Op, Policy, Put, Verb};
 use dwell_sim::world::{Wrong, live_caught};
 
@@ -128,6 +128,31 @@ fn a_journal_without_a_frame_is_no_damage() {
         events.extend([Event::Pass(5_000), end, Event::Look, Event::Close]);
         assert_fine_under(UNSYNCED, &events);
     }
+}
+
+/// Who waited in vain is answered at once, though what was given back in the same turn is not durable: allowed, and the
+/// shadow must know.
+#[test]
+fn who_waited_in_vain_waits_for_no_sync() {
+    let courier = |max, wait| Event::Call(Op::Push { max, per_line: 2, lines: 2, topics: 1, wait, auto_ack: false });
+    let pushed = |topic, due| Put { target: 1, ..put(topic, 0, due) };
+    assert_fine_under(
+        27_593,
+        &[
+            Event::Call(Op::Put(vec![pushed(0, Due::In(10)), pushed(2, Due::In(5_000))])),
+            Event::Pass(60_000),
+            Event::Call(Op::LeaseNumber { name: Name { topic: 0, id: 0 } }),
+            courier(1, 20_000),
+            courier(3, 10),
+            Event::Engine,
+            Event::Fault(Fault { after: 1, kind: FaultKind::Sync }),
+            Event::HangUp(0),
+            Event::Oversleep(876),
+            Event::Journal,
+            Event::Call(Op::Get { name: Name { topic: 2, id: 1 } }),
+            Event::Pass(0),
+        ],
+    );
 }
 
 /// Time falls back to the last mark if the wall clock was set back: allowed, and the shadow must know.
