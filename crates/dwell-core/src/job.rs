@@ -408,6 +408,11 @@ pub struct Priority(pub u32);
 impl Priority {
     /// Where a job does not say.
     pub const DEFAULT: Self = Self(1_024);
+
+    /// Whether it goes before the default one.
+    pub fn is_urgent(self) -> bool {
+        self < Self::DEFAULT
+    }
 }
 
 #[cfg(test)]
@@ -440,6 +445,7 @@ mod tests {
         let sorted = [order(0, 9, 9), order(1, 1, 9), order(1, 2, 1), order(1, 2, 2), order(2, 0, 0)];
         assert!(sorted.is_sorted_by(|a, b| a < b), "{sorted:?}");
         assert_eq!(Priority::DEFAULT, Priority(1_024));
+        assert!(Priority(1_023).is_urgent() && !Priority::DEFAULT.is_urgent());
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct TopicInfo {
     pub name: TopicName,
     /// Live jobs by state.
     pub counts: Counts,
+    /// Ready jobs that go before those of the default priority: beanstalk calls them urgent.
+    pub urgent: u64,
     /// When the next delayed job is due.
     pub next_due_at: Option<Timestamp>,
     /// When the ready job that has waited longest became due.

@@ -42,6 +42,7 @@ impl Engine {
                 topic.minutes.remove(place.0);
                 self.minutes.remove(place.0);
                 topic.ready_count -= 1;
+                topic.urgent_count -= u64::from(slot.brief.rank().0.is_urgent());
                 let queue = topic.ready.get_mut(&line).expect("a ready job is on its line");
                 queue.remove(&slot.brief.rank());
                 if queue.is_empty() {
@@ -101,6 +102,7 @@ impl Engine {
         let line = slot.brief.line;
         topic.ready.entry(line).or_default().insert(slot.brief.rank(), index);
         topic.ready_count += 1;
+        topic.urgent_count += u64::from(slot.brief.rank().0.is_urgent());
         slot.indexed = Indexed::Ready(line);
         let id = slot.topic;
         self.waiters.mark(id);

@@ -39,6 +39,7 @@ pub(super) struct Topic {
     /// Ready ones, by line.
     pub(super) ready: BTreeMap<Line, BTreeMap<Rank, Index>>,
     pub(super) ready_count: u64,
+    pub(super) urgent_count: u64,
     /// When waiting ones are due.
     pub(super) minutes: Minutes,
 }
@@ -60,6 +61,7 @@ impl Topic {
             buried: BTreeMap::new(),
             ready: BTreeMap::new(),
             ready_count: 0,
+            urgent_count: 0,
             minutes: Minutes::default(),
         }
     }
@@ -109,6 +111,7 @@ impl Topic {
         TopicInfo {
             name: self.name.clone(),
             counts,
+            urgent: self.urgent_count,
             next_due_at: self.waiting.range(after(now)..).next().map(|((due_at, _), _)| *due_at),
             oldest_ready_at: first.filter(|&due_at| due_at <= now),
             totals: self.totals,

@@ -24,13 +24,16 @@ impl Model {
         self.pass_time(now);
         let topic = self.topics.get(name)?;
         let mut counts = Counts::default();
+        let mut urgent = 0;
         for job in self.jobs.values().filter(|job| &job.topic == name) {
             counts[job.state(now)] += 1;
+            urgent += u64::from(job.state(now) == State::Ready && job.priority.is_urgent());
         }
         let first_due = |state| self.in_state(now, name, state).into_iter().next().map(|(due_at, _)| due_at);
         Some(TopicInfo {
             name: name.clone(),
             counts,
+            urgent,
             next_due_at: first_due(State::Delayed),
             oldest_ready_at: first_due(State::Ready),
             totals: topic.totals,

@@ -76,7 +76,7 @@ checks! {
     pause: stops_hand_outs_and_nothing_else ends_by_itself keeps_consumers_waiting;
     purge: removes_one_state purging_leased_jobs_loses_their_leases a_deleted_topic_is_gone
         a_deleted_topic_forgets_acked_ids;
-    topics: appear_with_their_first_job_policy_or_pause count_by_state total_what_happened
+    topics: appear_with_their_first_job_policy_or_pause count_by_state count_ready_jobs_that_are_urgent total_what_happened
         total_burials_redrives_and_purges are_paged_by_name a_page_shows_what_a_look_at_each_shows;
     list: in_due_order_by_section filters_by_state pages_show_each_job_once pages_are_bounded_in_bytes
         finds_the_next_of_each_state each_state_has_its_own_next;

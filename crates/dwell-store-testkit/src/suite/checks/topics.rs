@@ -41,6 +41,28 @@ pub(super) async fn count_by_state(bench: Bench) {
     assert_eq!(info.oldest_ready_at, Some(ready.due_at));
 }
 
+pub(super) async fn count_ready_jobs_that_are_urgent(bench: Bench) {
+    let of = |name: &str, priority| NewJob { priority: Priority(priority), ..job(name) };
+    let urgent = |info: dwell_core::TopicInfo| info.urgent;
+    bench.put(of("ordinary", 1_024)).await;
+    bench.put(of("urgent", 1_023)).await;
+    let late = bench.put(NewJob { priority: Priority(0), ..later("late", secs(60)) }).await;
+    assert_eq!(urgent(bench.topic("t").await), 1, "what is delayed is not urgent yet");
+    bench.advance_to(late.due_at).await;
+    assert_eq!(urgent(bench.topic("t").await), 2);
+    let held = bench.lease().await;
+    assert_eq!(held.view.job.id, late_id(), "what is leased is urgent no more");
+    assert_eq!(urgent(bench.topic("t").await), 1);
+    bench.settle(&held, Verdict::Release { delay: None, priority: Some(Priority(2_000)) }).await;
+    assert_eq!(urgent(bench.topic("t").await), 1, "its new priority is not urgent");
+    bench.cancel("urgent").await.expect("it waits");
+    assert_eq!(urgent(bench.topic("t").await), 0);
+}
+
+fn late_id() -> dwell_core::JobId {
+    dwell_core::JobId::new("late").expect("a good id")
+}
+
 /// Whether the leased job has come back by now: its lease ran out, and its first rest is a second.
 async fn retried(bench: &Bench) -> bool {
     bench.state("leased").await == State::Ready
