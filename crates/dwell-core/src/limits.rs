@@ -64,6 +64,8 @@ pub const MAX_LEASE: u32 = 1_000;
 pub const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// Topics of one lease call.
 pub const MAX_LEASE_TOPICS: usize = 100;
+/// Tubes that one beanstalk connection may watch: topics of one lease call that stays open.
+pub const MAX_WATCHED: usize = 1_000;
 /// Milliseconds a lease call may wait: shorter than the idle time-outs of common proxies.
 pub const MAX_WAIT: u64 = 60 * SECOND;
 /// Jobs or topics of one page unless asked otherwise.

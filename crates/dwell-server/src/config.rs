@@ -7,6 +7,7 @@ use std::time::Duration;
 use dwell_core::limits;
 
 use crate::auth::Tokens;
+use crate::metrics::Metrics;
 
 /// What a server is told before it starts.
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub struct Config {
     pub max_connections: usize,
     /// How long requests under way may take to finish when the server stops.
     pub drain: Duration,
+    /// What Prometheus reads: all edges count into one.
+    pub metrics: Arc<Metrics>,
     /// A clock that tests may move, if there is one.
     pub dev_clock: Option<Arc<dyn MovableClock>>,
 }
@@ -30,6 +33,7 @@ impl Default for Config {
             max_body: limits::DEFAULT_MAX_BODY,
             max_connections: 16_384,
             drain: Duration::from_secs(10),
+            metrics: Arc::default(),
             dev_clock: None,
         }
     }

@@ -45,7 +45,6 @@ use dwell_core::Store;
 use tokio::sync::Semaphore;
 
 use crate::config::Config;
-use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
 
 /// Bytes of requests that are being read or decoded at once; more wait. In units of a kibibyte: 256 MiB.
@@ -55,7 +54,6 @@ const REQUEST_ROOM: usize = 256 << 10;
 struct App {
     store: Arc<dyn Store>,
     config: Config,
-    metrics: Metrics,
     shutdown: Shutdown,
     room: Arc<Semaphore>,
     failed: OnceLock<String>,
@@ -66,8 +64,7 @@ type Shared = Arc<App>;
 impl App {
     fn new(config: Config, store: Arc<dyn Store>, shutdown: Shutdown) -> Shared {
         let room = Arc::new(Semaphore::new(REQUEST_ROOM));
-        let (metrics, failed) = (Metrics::default(), OnceLock::new());
-        Arc::new(Self { store, config, metrics, shutdown, room, failed })
+        Arc::new(Self { store, config, shutdown, room, failed: OnceLock::new() })
     }
 
     /// Remembers that the store answers nothing more, and why.

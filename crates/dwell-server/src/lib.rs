@@ -3,11 +3,14 @@
 //! An edge decodes, calls one method of [`dwell_core::Store`] and encodes. Nothing in here knows which store it is.
 //!
 //! - [`config`] says what a server is told before it starts; [`auth`] who may talk to it.
-//! - [`http`] is the HTTP API.
+//! - [`http`] is the HTTP API, [`beanstalk`] the protocol of beanstalkd.
 //! - [`metrics`] is what Prometheus reads.
 //! - [`shutdown`] is how everyone hears that the server is going away.
 
+mod accepting;
+
 pub mod auth;
+pub mod beanstalk;
 pub mod config;
 pub mod http;
 pub mod metrics;

@@ -35,6 +35,10 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Connections refused because there were too many.
     pub refused_connections: Counter,
+    /// Connections of the beanstalk protocol open.
+    pub beanstalk_connections: Gauge,
+    /// Connections of the beanstalk protocol refused because there were too many.
+    pub refused_beanstalk: Counter,
 }
 
 /// A series of one topic.
@@ -63,7 +67,20 @@ impl Default for Metrics {
         registry.register("http_connections", "HTTP connections open", connections.clone());
         let about = "HTTP connections refused because there were too many";
         registry.register("http_connections_refused", about, refused_connections.clone());
-        Self { registry, named: RwLock::default(), lateness, requests, connections, refused_connections }
+        let (beanstalk_connections, refused_beanstalk) = (Gauge::default(), Counter::default());
+        registry.register("beanstalk_connections", "Beanstalk connections open", beanstalk_connections.clone());
+        let about = "Beanstalk connections refused because there were too many";
+        registry.register("beanstalk_connections_refused", about, refused_beanstalk.clone());
+        Self {
+            registry,
+            named: RwLock::default(),
+            lateness,
+            requests,
+            connections,
+            refused_connections,
+            beanstalk_connections,
+            refused_beanstalk,
+        }
     }
 }
 

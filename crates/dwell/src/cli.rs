@@ -27,7 +27,8 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve::command())
-        .subcommand(serve::dev_command());
+        .subcommand(serve::dev_command())
+        .subcommand(serve::beanstalkd::command());
     // The verbs bring a description of their own.
     Verb::augment_subcommands(command).about(ABOUT)
 }
@@ -42,6 +43,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Exit> {
     match matches.subcommand() {
         Some(("serve", matches)) => serve::run(matches),
         Some(("dev", matches)) => serve::run_dev(matches),
+        Some(("beanstalkd", matches)) => serve::beanstalkd::run(matches),
         _ => Verb::from_arg_matches(matches).map_err(|error| Exit::new(Code::Usage, error))?.run(),
     }
 }

@@ -1,9 +1,10 @@
-//! `dwell serve` and `dwell dev`: the server.
+//! `dwell serve`, `dwell dev` and `dwell beanstalkd`: the server.
 //!
 //! `settings` says what a server can be told and reads it from flags, environment and file; `listen` binds; `store` opens
 //! what it runs on; `banner` is what it says when it is up; `logs` is what it says afterwards.
 
 mod banner;
+pub(crate) mod beanstalkd;
 mod clock;
 mod listen;
 mod logs;
@@ -13,10 +14,13 @@ mod store;
 use std::sync::Arc;
 
 use clap::{ArgMatches, Command};
+use dwell_core::Store;
 use dwell_server::Shutdown;
+use dwell_server::beanstalk::{self, Draining};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::settings::{Settings, StoreChoice};
+use self::settings::{BeanstalkAddress, Mode, Settings, StoreChoice};
 use crate::exit::Exit;
 
 /// `dwell serve`.
@@ -45,7 +49,8 @@ pub(crate) fn run_dev(matches: &ArgMatches) -> Result<(), Exit> {
     let directory = directory.map_err(|error| Exit::failure(format!("cannot make a temporary directory: {error}")))?;
     let settings = settings::read(matches)?;
     let store = StoreChoice::Directory(directory.path().to_owned());
-    let outcome = start(Settings { store, dev_clock: true, is_dev: true, ..settings });
+    let beanstalk = settings.beanstalk.clone().or(Some(BeanstalkAddress::AnyOfThisMachine));
+    let outcome = start(Settings { store, beanstalk, dev_clock: true, mode: Mode::Dev, ..settings });
     drop(directory);
     outcome
 }
@@ -60,10 +65,14 @@ fn start(settings: Settings) -> Result<(), Exit> {
 async fn serve(settings: Settings) -> Result<(), Exit> {
     listen::allow_many_connections(settings.max_connections);
     let listener = listen::bind(&settings).await?;
+    let (beanstalk, place) = listen::bind_beanstalk(&settings).await?.unzip();
     let (store, clock) = store::open(&settings)?;
-    let shutdown = Shutdown::default();
+    let (shutdown, draining) = (Shutdown::default(), Draining::default());
     tokio::spawn(stop_on_signal(shutdown.clone())?);
-    banner::print(&settings, &listener, &*store).await?;
+    if beanstalk.is_some() {
+        tokio::spawn(drain_on_signal(draining.clone())?);
+    }
+    banner::print(&settings, listener.as_ref(), place.as_ref(), &*store).await?;
     let config = dwell_server::Config {
         tokens: settings.tokens.clone(),
         max_body: settings.max_body,
@@ -71,16 +80,56 @@ async fn serve(settings: Settings) -> Result<(), Exit> {
         dev_clock: clock,
         ..dwell_server::Config::default()
     };
-    dwell_server::serve(config, vec![listener], Arc::clone(&store), shutdown).await;
+    tokio::join!(
+        serve_http(config.clone(), listener, Arc::clone(&store), shutdown.clone()),
+        serve_beanstalk(config, beanstalk, Arc::clone(&store), draining, shutdown),
+    );
+    drop(place);
     let closed = store.close().await;
     tracing::info!("stopped");
     closed.map_err(|error| Exit::failure(format!("the store did not close well: {error}")))
 }
 
+async fn serve_http(
+    config: dwell_server::Config,
+    listener: Option<TcpListener>,
+    store: Arc<dyn Store>,
+    shutdown: Shutdown,
+) {
+    if let Some(listener) = listener {
+        dwell_server::serve(config, vec![listener], store, shutdown).await;
+    }
+}
+
+async fn serve_beanstalk(
+    config: dwell_server::Config,
+    listener: Option<beanstalk::Listener>,
+    store: Arc<dyn Store>,
+    draining: Draining,
+    shutdown: Shutdown,
+) {
+    if let Some(listener) = listener {
+        beanstalk::serve(config, vec![listener], store, draining, shutdown).await;
+    }
+}
+
+/// Takes no more jobs over beanstalk from the first SIGUSR1 on, as beanstalkd does.
+fn drain_on_signal(draining: Draining) -> Result<impl Future<Output = ()> + Send, Exit> {
+    let mut drain = listen_for(SignalKind::user_defined1())?;
+    Ok(async move {
+        drain.recv().await;
+        tracing::info!("draining: puts over beanstalk are answered DRAINING until the server is started again");
+        draining.start();
+    })
+}
+
+fn listen_for(kind: SignalKind) -> Result<Signal, Exit> {
+    signal(kind).map_err(|error| Exit::failure(format!("cannot listen for signals: {error}")))
+}
+
 /// Starts the shutdown at the first SIGTERM or SIGINT; the second one ends the process.
 fn stop_on_signal(shutdown: Shutdown) -> Result<impl Future<Output = ()> + Send, Exit> {
-    let listen = |kind| signal(kind).map_err(|error| Exit::failure(format!("cannot listen for signals: {error}")));
-    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (listen_for(SignalKind::terminate())?, listen_for(SignalKind::interrupt())?);
     Ok(async move {
         either(&mut terminate, &mut interrupt).await;
         tracing::info!("stopping: parked consumers are answered, requests under way may finish");

@@ -1,6 +1,5 @@
 //! Taking connections: as many as there is room for, until the server stops.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +11,9 @@ use tokio::time;
 
 use super::service::Service;
 use super::{App, connection};
+use crate::accepting::{AFTER_REFUSAL, is_of_one_connection};
 use crate::config::Config;
 use crate::shutdown::Shutdown;
-
-/// How long to wait before accepting again after the system refused, for want of file handles say.
-const AFTER_REFUSAL: Duration = Duration::from_millis(50);
 
 /// What a connection too many is told.
 const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
@@ -58,7 +55,7 @@ async fn accept(listener: &TcpListener, service: &Service, room: &Arc<Semaphore>
                 if let Ok(place) = Arc::clone(room).try_acquire_owned() {
                     drop(tokio::spawn(look_after(stream, service.clone(), place)));
                 } else {
-                    service.app().metrics.refused_connections.inc();
+                    service.app().config.metrics.refused_connections.inc();
                     drop(tokio::spawn(refuse(stream)));
                 }
             }
@@ -72,7 +69,7 @@ async fn accept(listener: &TcpListener, service: &Service, room: &Arc<Semaphore>
 }
 
 async fn look_after(stream: TcpStream, service: Service, place: OwnedSemaphorePermit) {
-    let connections = service.app().metrics.connections.clone();
+    let connections = service.app().config.metrics.connections.clone();
     connections.inc();
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
@@ -84,12 +81,6 @@ async fn look_after(stream: TcpStream, service: Service, place: OwnedSemaphorePe
 
 async fn refuse(mut stream: TcpStream) {
     drop(time::timeout(Duration::from_secs(1), stream.write_all(TOO_MANY.as_bytes())).await);
-}
-
-/// Whether an accept failed because of the one connection it was about.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ async fn answer(app: &App, request: LeaseRequest) -> Answer {
             () = app.shutdown.started() => Vec::new(),
         }
     };
-    app.metrics.leased(&leased);
+    app.config.metrics.leased(&leased);
     Box::pin(encode(leased, auto_ack)).await
 }
 

@@ -111,7 +111,7 @@ pub(super) async fn readiness(State(app): State<Shared>) -> Answer {
 )]
 pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
     const TEXT: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let mut response = Response::new(Body::from(app.metrics.text(&*app.store).await));
+    let mut response = Response::new(Body::from(app.config.metrics.text(&*app.store).await));
     response.headers_mut().insert(CONTENT_TYPE, TEXT);
     Ok(response)
 }

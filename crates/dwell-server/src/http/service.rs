@@ -50,7 +50,7 @@ impl Service {
             if let Some(StoreHasFailed(why)) = response.extensions().get() {
                 app.note_failure(why);
             }
-            app.metrics.requests.get_or_create(&OfRequest { method, status: response.status().as_u16() }).inc();
+            app.config.metrics.requests.get_or_create(&OfRequest { method, status: response.status().as_u16() }).inc();
             response
         }
     }

@@ -1,20 +1,29 @@
-//! The address that the server listens on.
+//! The addresses that the server listens on.
 
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+
+use dwell_server::beanstalk::Listener;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::{TcpListener, UnixListener, lookup_host};
 
-use super::settings::Settings;
+use super::settings::{BeanstalkAddress, Mode, Settings};
 use crate::exit::{Code, Exit};
 
 /// File handles beside those of connections.
 const OTHER_HANDLES: u64 = 256;
 
-/// Binds the address, unless that would open the server to the world without a credential.
-pub(super) async fn bind(settings: &Settings) -> Result<TcpListener, Exit> {
-    let address = &settings.listen;
-    let cannot = |error| Exit::failure(format!("cannot listen on {address}: {error}"));
-    let found: Vec<_> = lookup_host(address).await.map_err(cannot)?.collect();
-    if let Some(open) = found.iter().find(|found| !found.ip().is_loopback()).filter(|_| settings.tokens.is_empty()) {
+/// Where beanstalk clients look unless they are told otherwise.
+const BEANSTALK: &str = "127.0.0.1:11300";
+
+/// Binds the address of HTTP, unless that would open the server to the world without a credential.
+pub(super) async fn bind(settings: &Settings) -> Result<Option<TcpListener>, Exit> {
+    let Some(address) = &settings.listen else { return Ok(None) };
+    let found = look_up(address).await?;
+    if let Some(open) = reachable(&found).filter(|_| settings.tokens.is_empty()) {
         let message = format!(
             "{open} can be reached from other machines, and no token is set: everyone could read and change \
              all jobs.\n       Set a token:\n\n         dwell serve --listen {address} --token \"$(openssl rand -hex 24)\"\n\n       \
@@ -23,7 +32,83 @@ pub(super) async fn bind(settings: &Settings) -> Result<TcpListener, Exit> {
         );
         return Err(Exit::new(Code::BadConfiguration, message));
     }
-    TcpListener::bind(&found[..]).await.map_err(cannot)
+    TcpListener::bind(&found[..]).await.map(Some).map_err(|error| cannot_listen(address, &error))
+}
+
+/// A place where the beanstalk protocol is served. A socket in the file system is removed with it.
+pub(super) struct BeanstalkPlace {
+    /// What a client is told.
+    pub(super) shown: String,
+    socket: Option<PathBuf>,
+}
+
+impl Drop for BeanstalkPlace {
+    fn drop(&mut self) {
+        if let Some(path) = &self.socket {
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+/// Binds the address of the beanstalk protocol, unless that would open it to the world by mistake.
+pub(super) async fn bind_beanstalk(settings: &Settings) -> Result<Option<(Listener, BeanstalkPlace)>, Exit> {
+    let listener = match &settings.beanstalk {
+        None => return Ok(None),
+        Some(BeanstalkAddress::Unix(path)) => return bind_unix(path).map(Some),
+        Some(BeanstalkAddress::AnyOfThisMachine) => match TcpListener::bind(BEANSTALK).await {
+            Ok(listener) => listener,
+            Err(_) => TcpListener::bind("127.0.0.1:0").await.map_err(|error| cannot_listen(BEANSTALK, &error))?,
+        },
+        Some(BeanstalkAddress::Tcp(address)) => {
+            let found = look_up(address).await?;
+            if let Some(open) = reachable(&found).filter(|_| !settings.beanstalk_insecure) {
+                return Err(Exit::new(Code::BadConfiguration, open_beanstalk(settings, address, open)));
+            }
+            TcpListener::bind(&found[..]).await.map_err(|error| cannot_listen(address, &error))?
+        }
+    };
+    let shown = listener.local_addr().map_err(|error| Exit::failure(format!("cannot tell the address: {error}")))?;
+    Ok(Some((Listener::Tcp(listener), BeanstalkPlace { shown: shown.to_string(), socket: None })))
+}
+
+fn open_beanstalk(settings: &Settings, address: &str, open: &SocketAddr) -> String {
+    let (command, host) = if settings.mode == Mode::Beanstalkd {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, "11300"));
+        (format!("dwell beanstalkd -l {host} -p {port} --beanstalk-insecure"), "-l 127.0.0.1".to_owned())
+    } else {
+        let host = format!("--beanstalk 127.0.0.1:{}", open.port());
+        (format!("dwell serve --beanstalk {address} --beanstalk-insecure"), host)
+    };
+    format!(
+        "{open} can be reached from other machines, and the beanstalk protocol knows no credentials: everyone could \
+         read and change all jobs.\n       If that is what you want, say so:\n\n         {command}\n\n       \
+         or listen on this machine only: {host}"
+    )
+}
+
+fn bind_unix(path: &Path) -> Result<(Listener, BeanstalkPlace), Exit> {
+    let cannot = |error: &io::Error| cannot_listen(&format!("unix:{}", path.display()), error);
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    // A socket that a server has left behind when it was killed: nobody is there any more.
+    if is_socket && StdUnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+        std::fs::remove_file(path).map_err(|error| cannot(&error))?;
+    }
+    let listener = UnixListener::bind(path).map_err(|error| cannot(&error))?;
+    let place = BeanstalkPlace { shown: format!("unix:{}", path.display()), socket: Some(path.to_owned()) };
+    Ok((Listener::Unix(listener), place))
+}
+
+async fn look_up(address: &str) -> Result<Vec<SocketAddr>, Exit> {
+    Ok(lookup_host(address).await.map_err(|error| cannot_listen(address, &error))?.collect())
+}
+
+/// One of these that other machines can reach.
+fn reachable(found: &[SocketAddr]) -> Option<&SocketAddr> {
+    found.iter().find(|found| !found.ip().is_loopback())
+}
+
+fn cannot_listen(address: &str, error: &io::Error) -> Exit {
+    Exit::failure(format!("cannot listen on {address}: {error}"))
 }
 
 /// Raises the number of files this process may have open, as far as the system lets it.

@@ -18,7 +18,11 @@ use crate::exit::{Code, Exit};
 /// What a server was told.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) listen: String,
+    /// Where HTTP is served, if it is.
+    pub(super) listen: Option<String>,
+    /// Where the beanstalk protocol is served, if it is.
+    pub(super) beanstalk: Option<BeanstalkAddress>,
+    pub(super) beanstalk_insecure: bool,
     pub(super) store: StoreChoice,
     pub(super) durability: Durability,
     pub(super) tokens: Tokens,
@@ -29,7 +33,18 @@ pub(super) struct Settings {
     pub(super) log_format: LogFormat,
     pub(super) dev_clock: bool,
     pub(super) accept_clock: bool,
-    pub(super) is_dev: bool,
+    pub(super) mode: Mode,
+}
+
+/// How the server was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// `dwell serve`.
+    Serve,
+    /// `dwell dev`.
+    Dev,
+    /// `dwell beanstalkd`.
+    Beanstalkd,
 }
 
 /// Where jobs are kept.
@@ -37,6 +52,17 @@ pub(super) struct Settings {
 pub(super) enum StoreChoice {
     Directory(PathBuf),
     Memory,
+}
+
+/// Where the beanstalk protocol is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BeanstalkAddress {
+    /// Host and port.
+    Tcp(String),
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// The usual port of this machine; another one if that is taken.
+    AnyOfThisMachine,
 }
 
 /// How logs look.
@@ -50,7 +76,9 @@ pub(super) enum LogFormat {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            listen: "127.0.0.1:3935".to_owned(),
+            listen: Some("127.0.0.1:3935".to_owned()),
+            beanstalk: None,
+            beanstalk_insecure: false,
             store: StoreChoice::Directory(PathBuf::from("./dwell-data")),
             durability: Durability::Sync,
             tokens: Tokens::default(),
@@ -61,7 +89,7 @@ impl Default for Settings {
             log_format: LogFormat::Auto,
             dev_clock: false,
             accept_clock: false,
-            is_dev: false,
+            mode: Mode::Serve,
         }
     }
 }

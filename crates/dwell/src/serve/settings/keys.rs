@@ -8,7 +8,7 @@ use dwell_server::Tokens;
 use dwell_store_embedded::Durability;
 
 use super::sources::Given;
-use super::{LogFormat, Settings, StoreChoice};
+use super::{BeanstalkAddress, LogFormat, Settings, StoreChoice};
 
 /// One thing that a server can be told.
 pub(in crate::serve) struct Key {
@@ -18,6 +18,8 @@ pub(in crate::serve) struct Key {
     pub(super) kind: Kind,
     /// Whether `dwell dev` can be told it too.
     pub(in crate::serve) in_dev: bool,
+    /// Whether `dwell beanstalkd` can be told it beside its own flags.
+    pub(in crate::serve) in_beanstalkd: bool,
     /// Puts a value in its place, or says what is wrong with it.
     pub(super) set: fn(&mut Settings, &Given) -> Result<(), String>,
 }
@@ -37,12 +39,37 @@ pub(super) static KEYS: &[Key] = &[
         help: "Address to listen on; port 0 takes any free one [default: 127.0.0.1:3935]",
         kind: Kind::One("ADDRESS"),
         in_dev: true,
+        in_beanstalkd: true,
         set: |settings, given| {
-            let (host, port) = given.text().rsplit_once(':').ok_or("is not host:port; try \"127.0.0.1:3935\"")?;
-            if host.is_empty() || port.parse::<u16>().is_err() {
-                return Err("is not host:port; try \"127.0.0.1:3935\"".to_owned());
-            }
-            given.text().clone_into(&mut settings.listen);
+            let address = host_and_port(given.text()).ok_or("is not host:port; try \"127.0.0.1:3935\"")?;
+            settings.listen = Some(address);
+            Ok(())
+        },
+    },
+    Key {
+        name: "beanstalk",
+        help: "Address to serve the beanstalk protocol on: 127.0.0.1:11300 or unix:/path [default: off]",
+        kind: Kind::One("ADDRESS"),
+        in_dev: true,
+        in_beanstalkd: false,
+        set: |settings, given| {
+            const WRONG: &str = "is neither host:port nor unix:/path; try \"127.0.0.1:11300\"";
+            settings.beanstalk = Some(match given.text().strip_prefix("unix:") {
+                Some("") => return Err(WRONG.to_owned()),
+                Some(path) => BeanstalkAddress::Unix(PathBuf::from(path)),
+                None => BeanstalkAddress::Tcp(host_and_port(given.text()).ok_or(WRONG)?),
+            });
+            Ok(())
+        },
+    },
+    Key {
+        name: "beanstalk_insecure",
+        help: "Serve the beanstalk protocol, which knows no credentials, to other machines too",
+        kind: Kind::Flag,
+        in_dev: false,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.beanstalk_insecure = given.flag()?;
             Ok(())
         },
     },
@@ -51,6 +78,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Where jobs are kept: file:DIR or memory: [default: file:./dwell-data]",
         kind: Kind::One("STORE"),
         in_dev: false,
+        in_beanstalkd: false,
         set: |settings, given| {
             settings.store = match given.text().split_once(':') {
                 Some(("memory", "")) => StoreChoice::Memory,
@@ -65,6 +93,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Directory that jobs are kept in; the same as --store file:DIR",
         kind: Kind::One("DIR"),
         in_dev: false,
+        in_beanstalkd: false,
         set: |settings, given| {
             if given.text().is_empty() {
                 return Err("is empty; name a directory".to_owned());
@@ -79,6 +108,7 @@ pub(super) static KEYS: &[Key] = &[
                or none (a crash) [default: sync]",
         kind: Kind::One("MODE"),
         in_dev: false,
+        in_beanstalkd: false,
         set: |settings, given| {
             settings.durability = durability(given.text())?;
             Ok(())
@@ -89,6 +119,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Token that requests must show (repeatable); without one only this machine is served",
         kind: Kind::Many("TOKEN"),
         in_dev: false,
+        in_beanstalkd: true,
         set: |settings, given| {
             settings.tokens = tokens(given.texts.iter().map(String::as_str))?;
             Ok(())
@@ -99,6 +130,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "File with tokens, one a line",
         kind: Kind::One("FILE"),
         in_dev: false,
+        in_beanstalkd: true,
         set: |settings, given| {
             let text =
                 std::fs::read_to_string(Path::new(given.text())).map_err(|error| format!("cannot be read: {error}"))?;
@@ -115,6 +147,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Memory that jobs may take; past it puts are refused [default: 1GiB]",
         kind: Kind::One("SIZE"),
         in_dev: true,
+        in_beanstalkd: true,
         set: |settings, given| {
             settings.memory = size(given.text(), 1 << 20, usize::MAX)?;
             Ok(())
@@ -125,6 +158,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Largest body of a job, up to 16MiB [default: 1MiB]",
         kind: Kind::One("SIZE"),
         in_dev: true,
+        in_beanstalkd: false,
         set: |settings, given| {
             settings.max_body = size(given.text(), 1, limits::MAX_BODY)?;
             Ok(())
@@ -135,6 +169,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Connections at once; more are refused [default: 16384]",
         kind: Kind::One("NUMBER"),
         in_dev: true,
+        in_beanstalkd: true,
         set: |settings, given| {
             let number = given.text().parse().ok().filter(|number| (1..=1_000_000).contains(number));
             settings.max_connections = number.ok_or("is not a whole number from 1 to 1000000")?;
@@ -146,6 +181,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "How much to log: error, warn, info, debug, trace [default: info]",
         kind: Kind::One("LEVEL"),
         in_dev: true,
+        in_beanstalkd: true,
         set: |settings, given| {
             given.text().clone_into(&mut settings.log);
             Ok(())
@@ -156,6 +192,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "How logs look: human, json, or auto: human on a terminal [default: auto]",
         kind: Kind::One("FORMAT"),
         in_dev: true,
+        in_beanstalkd: true,
         set: |settings, given| {
             settings.log_format = match given.text() {
                 "auto" => LogFormat::Auto,
@@ -171,6 +208,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Let tests move the clock: POST /v1/dev/clock",
         kind: Kind::Flag,
         in_dev: false,
+        in_beanstalkd: false,
         set: |settings, given| {
             settings.dev_clock = given.flag()?;
             Ok(())
@@ -181,6 +219,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Start although the clock is more than an hour behind what the data has seen",
         kind: Kind::Flag,
         in_dev: false,
+        in_beanstalkd: true,
         set: |settings, given| {
             settings.accept_clock = given.flag()?;
             Ok(())
@@ -191,12 +230,18 @@ pub(super) static KEYS: &[Key] = &[
         help: "File with any of these settings, in TOML",
         kind: Kind::One("FILE"),
         in_dev: false,
+        in_beanstalkd: false,
         set: |_, _| Ok(()),
     },
 ];
 
 /// Keys that say the same thing in two ways: the one with the stronger source holds, two of one source are a mistake.
 pub(super) const SAME: &[[&str; 2]] = &[["store", "data_dir"], ["token", "token_file"]];
+
+fn host_and_port(text: &str) -> Option<String> {
+    let (host, port) = text.rsplit_once(':')?;
+    (!host.is_empty() && port.parse::<u16>().is_ok()).then(|| text.to_owned())
+}
 
 fn durability(text: &str) -> Result<Durability, String> {
     const WRONG: &str = "is none of sync, interval:50ms, none";
