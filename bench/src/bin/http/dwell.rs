@@ -1,20 +1,10 @@
 //! The server under test.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::{Outcome, Process};
-
-/// Builds the server in release and says where it is.
-pub(crate) fn build() -> Outcome<PathBuf> {
-    let status = Command::new(env!("CARGO")).args(["build", "--release", "--package", "dwell"]).status()?;
-    if !status.success() {
-        return Err("the server does not build".into());
-    }
-    let here = std::env::current_exe()?;
-    Ok(here.parent().ok_or("a program is in a directory")?.join("dwell"))
-}
+use dwell_bench::server::{Outcome, Process};
 
 /// A running server.
 pub(crate) struct Server {
@@ -44,16 +34,11 @@ impl Server {
 
     /// Kibibytes of memory that it holds.
     pub(crate) fn memory(&self) -> Outcome<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("every process has a size")?;
-        Ok(line.split_whitespace().nth(1).ok_or("the size is a number")?.parse()?)
+        self.process.memory()
     }
 
     /// Ends it.
-    pub(crate) fn stop(self) -> Outcome<()> {
-        let mut process = self.process;
-        process.0.kill()?;
-        process.0.wait()?;
-        Ok(())
+    pub(crate) fn stop(mut self) -> Outcome<()> {
+        self.process.kill()
     }
 }

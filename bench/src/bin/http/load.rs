@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dwell_bench::server::Outcome;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-use crate::{Args, Outcome, seconds};
+use crate::{Args, seconds};
 
 /// Thirty days in milliseconds: what due times are spread over.
 const MONTH: u64 = 30 * 24 * 3_600 * 1_000;

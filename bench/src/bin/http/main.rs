@@ -8,13 +8,13 @@ mod load;
 mod parked;
 mod redis;
 
-use std::error::Error;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use dwell_bench::server::{self, Outcome};
 
 /// Measure durable puts over HTTP, beside Redis with a sorted set and a hash.
 ///
@@ -60,9 +60,6 @@ struct Args {
     dwell: Option<PathBuf>,
 }
 
-/// What can go wrong: the message is all that is needed.
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
 fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -76,7 +73,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Outcome<()> {
     let binary = match &args.dwell {
         Some(binary) => binary.clone(),
-        None => dwell::build()?,
+        None => server::build()?,
     };
     print(
         "| round | Redis script, calls/s | single puts, jobs/s | ratio | batched puts, jobs/s | ratio |\n|---|---|---|---|---|---|",
@@ -108,16 +105,6 @@ fn on_fresh_server<T>(args: &Args, binary: &Path, measure: impl FnOnce(&str) -> 
 fn print(line: &str) -> Outcome<()> {
     writeln!(std::io::stdout(), "{line}")?;
     Ok(())
-}
-
-/// A process that is ended when it is no longer needed.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "measuring is about time")]

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use dwell_bench::server::Outcome;
 use tokio::runtime::Builder;
 
 use crate::load::Connection;
-use crate::{Args, Outcome, dwell, print};
+use crate::{Args, dwell, print};
 
 /// Parks consumers, one connection each, and says how much larger the server became.
 pub(crate) fn measure(args: &Args, binary: &Path) -> Outcome<()> {

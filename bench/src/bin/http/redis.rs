@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Args, Outcome, Process};
+use dwell_bench::server::{Outcome, Process};
+
+use crate::Args;
 
 const SCRIPT: &str = "redis.call('HSET', KEYS[2], ARGV[1], ARGV[3]); \
                       return redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])";

@@ -86,15 +86,17 @@ fn may_wait(edge: &Edge, session: &mut Session, is_at_end: bool, until: Option<I
     [left, session.until_deadline(now)].into_iter().flatten().fold(WAIT, Duration::min)
 }
 
-/// Leases jobs. While it waits, what was answered before is written, and a client that says no more is noticed: it gets
-/// none.
+/// Leases what is ready, or waits for it. While it waits, what was answered before is written, and a client that says no
+/// more is noticed: it gets none.
 async fn lease<S: AsyncRead + AsyncWrite + Unpin>(
     edge: &Edge,
     wire: &mut Wire<S>,
     request: LeaseRequest,
 ) -> io::Result<Result<Vec<LeasedJob>, StoreError>> {
-    if request.wait.is_zero() {
-        return Ok(edge.store.lease(request).await);
+    // What is ready must not be lost to a client that happens to say no more just now.
+    let ready = edge.store.lease(LeaseRequest { wait: Duration::ZERO, ..request.clone() }).await;
+    if request.wait.is_zero() || !matches!(&ready, Ok(jobs) if jobs.is_empty()) {
+        return Ok(ready);
     }
     let _waiting = OneMore::of(&edge.registry.waiting);
     tokio::select! {

@@ -4,6 +4,7 @@
 
 mod access;
 mod batches;
+mod beanstalk;
 mod bodies;
 mod change;
 mod client;

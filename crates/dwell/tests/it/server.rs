@@ -59,7 +59,11 @@ impl Server {
     }
 
     pub(crate) fn terminate(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// How it ended, which it does soon.
@@ -112,17 +116,23 @@ fn spawn(directory: &TempDir, extra: &[String]) -> (Child, SocketAddr, String) {
     start(command.args(extra).current_dir(directory.path()).stderr(log))
 }
 
-/// Starts a command that serves; waits until it says where.
+/// Starts a command that serves HTTP; waits until it says where.
 pub(crate) fn start(command: &mut Command) -> (Child, SocketAddr, String) {
+    let (child, banner) = start_any(command);
+    let address = banner.lines().find_map(|line| line.strip_prefix("  address     http://")).unwrap();
+    let address = address.split(' ').next().unwrap().parse().unwrap();
+    (child, address, banner)
+}
+
+/// Starts a command that serves; waits until it is up.
+pub(crate) fn start_any(command: &mut Command) -> (Child, String) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut banner = String::new();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     while !banner.lines().any(|line| line.starts_with("  try")) {
         assert_ne!(output.read_line(&mut banner).unwrap(), 0, "it ended: {:?}, {banner}", child.wait());
     }
-    let address = banner.lines().find_map(|line| line.strip_prefix("  address     http://")).unwrap();
-    let address = address.split(' ').next().unwrap().parse().unwrap();
-    (child, address, banner)
+    (child, banner)
 }
 
 /// What a command that does not serve said.
