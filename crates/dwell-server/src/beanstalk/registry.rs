@@ -18,6 +18,9 @@ pub(super) struct Registry {
     pub(super) waiting: AtomicU64,
 }
 
+/// Past so many tubes it is forgotten how often those were paused that nobody uses or watches.
+const MOST_TUBES: usize = 100_000;
+
 /// What connections do with a tube. One that nobody uses, watches or has paused is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TubeUse {
@@ -27,6 +30,13 @@ pub(super) struct TubeUse {
     pub(super) pauses: u64,
     /// For how many seconds the last time.
     pub(super) pause: u32,
+}
+
+impl TubeUse {
+    /// Whether someone uses or watches it.
+    pub(super) fn is_had(self) -> bool {
+        self.using > 0 || self.watching > 0
+    }
 }
 
 /// Commands as `stats` counts them.
@@ -100,19 +110,23 @@ impl Registry {
         let mut tubes = self.tubes.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = tubes.entry(tube.clone()).or_default();
         change(entry);
-        if entry.using == 0 && entry.watching == 0 {
+        let (is_had, was_paused) = (entry.is_had(), entry.pauses > 0);
+        if !is_had && !was_paused {
             tubes.remove(tube);
+        } else if !is_had && tubes.len() > MOST_TUBES {
+            tubes.retain(|_, entry| entry.is_had());
         }
     }
 
-    /// What connections do with a tube; `None` if nobody uses or watches it.
-    pub(super) fn of(&self, tube: &TopicName) -> Option<TubeUse> {
-        self.tubes.lock().unwrap_or_else(PoisonError::into_inner).get(tube).copied()
+    /// What connections do with a tube, and did.
+    pub(super) fn of(&self, tube: &TopicName) -> TubeUse {
+        self.tubes.lock().unwrap_or_else(PoisonError::into_inner).get(tube).copied().unwrap_or_default()
     }
 
     /// All tubes that someone uses or watches, by name.
     pub(super) fn names(&self) -> Vec<TopicName> {
-        self.tubes.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        let tubes = self.tubes.lock().unwrap_or_else(PoisonError::into_inner);
+        tubes.iter().filter(|(_, entry)| entry.is_had()).map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -150,9 +164,10 @@ mod tests {
     fn a_tube_that_nobody_has_is_forgotten() {
         let (registry, tube) = (Registry::default(), TopicName::new("t").unwrap());
         registry.change(&tube, |entry| entry.using += 1);
-        registry.change(&tube, |entry| entry.pauses += 1);
-        assert_eq!(registry.of(&tube), Some(TubeUse { using: 1, watching: 0, pauses: 1, pause: 0 }));
+        assert_eq!((registry.of(&tube).using, registry.names()), (1, vec![tube.clone()]));
         registry.change(&tube, |entry| entry.using -= 1);
-        assert_eq!((registry.of(&tube), registry.names()), (None, Vec::new()));
+        assert_eq!((registry.of(&tube), registry.names()), (TubeUse::default(), Vec::new()));
+        registry.change(&tube, |entry| entry.pauses += 1);
+        assert_eq!((registry.of(&tube).pauses, registry.names()), (1, Vec::new()), "paused, but not had");
     }
 }

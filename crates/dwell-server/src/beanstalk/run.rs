@@ -99,8 +99,12 @@ impl Run {
                 Next::Close
             }
             Some(Event::Refused(why)) => {
-                if why == Refusal::JobTooBig {
+                // As beanstalkd counts them.
+                if matches!(why, Refusal::JobTooBig | Refusal::ExpectedCrlf) {
                     taking.edge.registry.count(Counted::Put);
+                }
+                if why == Refusal::ExpectedCrlf {
+                    taking.session.is_producer();
                 }
                 self.answer(Reply::from(why), taking)
             }

@@ -80,7 +80,7 @@ pub(super) async fn tube(edge: &Edge, tube: &TopicName, out: &mut Vec<u8>) {
         Ok(status) => status.now,
         Err(error) => return failure(&error).write(out),
     };
-    let text = of_tube(tube, found.as_ref(), edge.registry.of(tube).unwrap_or_default(), now);
+    let text = of_tube(tube, found.as_ref(), edge.registry.of(tube), now);
     Reply::Ok(text.as_bytes()).write(out);
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn all(edge: &Edge, mut see: impl FnMut(&TopicInfo)) -> Result<
 pub(super) async fn find(edge: &Edge, tube: &TopicName) -> Result<Option<Option<TopicInfo>>, StoreError> {
     let topic = edge.store.topic(tube.clone()).await?;
     let has_jobs = topic.as_ref().is_some_and(|topic| topic.counts.live() > 0);
-    let is_there = has_jobs || edge.registry.of(tube).is_some() || *tube == names::default();
+    let is_there = has_jobs || edge.registry.of(tube).is_had() || *tube == names::default();
     Ok(is_there.then_some(topic))
 }
 

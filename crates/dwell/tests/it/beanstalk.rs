@@ -2,6 +2,7 @@
 
 mod closing;
 mod commands;
+mod differential;
 mod durable;
 mod launcher;
 mod lines;

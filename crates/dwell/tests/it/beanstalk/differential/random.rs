@@ -1,0 +1,23 @@
+//! Random numbers that are the same in every run.
+
+/// Steele, Lea and Flood's `SplitMix64`.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    pub(super) fn one_of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
+    }
+}
