@@ -4,10 +4,13 @@
 //! A step that runs tests through cargo calls [`cargo_test::stream`], which counts them.
 
 mod artifacts;
+mod beanstalk_clients;
 mod cargo_test;
 mod examples;
 mod packages;
+mod python;
 mod schemathesis;
+mod server;
 mod simulation;
 mod stream;
 mod summary;
@@ -44,6 +47,11 @@ const STEPS: &[Step] = &[
         name: "schemathesis",
         about: "a server against its own OpenAPI document (needs Python)",
         run: schemathesis::run,
+    },
+    Step {
+        name: "beanstalk",
+        about: "clients of beanstalkd in Python, Node, Go and Java drive a server",
+        run: beanstalk_clients::run,
     },
     Step {
         name: "simulation",

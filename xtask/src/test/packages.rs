@@ -5,10 +5,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-/// Makes sure that a program is there.
-pub(crate) fn need(program: &str, package: &str) -> anyhow::Result<()> {
-    let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if there.is_ok() { Ok(()) } else { install(&[package]) }
+/// Makes sure that programs are there: each with the package that has it.
+pub(crate) fn need_all(programs: &[(&str, &str)]) -> anyhow::Result<()> {
+    let is_missing = |program: &str| {
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err()
+    };
+    let missing = programs.iter().filter(|(program, _)| is_missing(program));
+    let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 /// Installs packages.
@@ -18,7 +22,7 @@ pub(crate) fn install(packages: &[&str]) -> anyhow::Result<()> {
     println!("--- installing {names}");
     let apt =
         |arguments: &[&str]| succeed(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
-    apt(&["update"]).and_then(|()| apt(&[&["install", "-y"], packages].concat()))
+    apt(&["update"]).and_then(|()| apt(&[&["install", "-y", "--no-install-recommends"], packages].concat()))
 }
 
 /// Runs a command that must succeed.

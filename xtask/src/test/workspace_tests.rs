@@ -6,8 +6,7 @@ use super::tally::Tally;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace, tally: &mut Tally) -> anyhow::Result<()> {
-    // The README's first minute is run as it is printed.
-    packages::need("curl", "curl")?;
-    packages::need("bash", "bash")?;
+    // The README's first minute is run as it is printed; Dwell is held against beanstalkd.
+    packages::need_all(&[("curl", "curl"), ("bash", "bash"), ("beanstalkd", "beanstalkd")])?;
     cargo_test::stream(workspace, &["--workspace"], tally)
 }

@@ -101,8 +101,9 @@ fn of_tube(tube: &TopicName, topic: Option<&TopicInfo>, using: TubeUse, now: Tim
         Some(Pause::On) => (u64::from(u32::MAX), u64::from(u32::MAX)),
         Some(Pause::Until(until)) => {
             let left = until.since(now);
-            // It may have been paused over HTTP, or before a restart: then what is left is all that is known.
-            (u64::from(using.pause).max(left.div_ceil(1_000)), left / 1_000)
+            // It may have been paused over HTTP, or before a restart: then what is left is all that is known. A pause
+            // counts from the next whole millisecond.
+            (u64::from(using.pause).max(left.saturating_sub(1).div_ceil(1_000)), left / 1_000)
         }
     };
     text.line("pause", pause);
