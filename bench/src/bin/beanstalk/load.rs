@@ -1,7 +1,9 @@
 //! What clients do: all of them the same, one pipeline after the other, until time is over.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use beanstalk_protocol::{Command, Put, Reply};
 use dwell_bench::server::Outcome;
@@ -9,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::{Args, now};
 
@@ -49,50 +52,53 @@ impl Load {
                 clients.push(Client::open(address).await?);
             }
             let start = now();
-            let end = start + Duration::from_secs_f64(args.seconds);
+            let jobs = Arc::new(AtomicUsize::new(0));
             let mut tasks = JoinSet::new();
             for client in clients {
-                tasks.spawn(load.one(client, body, end));
+                tasks.spawn(load.one(client, body, Arc::clone(&jobs)));
             }
-            let mut jobs = 0;
-            while let Some(ended) = tasks.join_next().await {
-                let ended: Result<usize, String> = ended?;
-                jobs += ended?;
+            // Clients go on for ever: one that ends has met something unexpected.
+            let ended = timeout(Duration::from_secs_f64(args.seconds), tasks.join_next()).await;
+            if let Ok(Some(ended)) = ended {
+                return Err(ended?.into());
             }
-            Ok(jobs as f64 / start.elapsed().as_secs_f64())
+            Ok(jobs.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
         })
     }
 
-    async fn one(self, mut client: Client, body: usize, end: Instant) -> Result<usize, String> {
+    /// One client; answers why it cannot go on.
+    async fn one(self, mut client: Client, body: usize, jobs: Arc<AtomicUsize>) -> String {
         let body = vec![b'x'; body];
-        let (mut puts, mut reserves, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut puts, mut reserves) = (Vec::new(), Vec::new());
         for _ in 0..self.pipeline {
             Put { priority: 1_024, delay: 0, ttr: 60, size: 0 }.write(&body, &mut puts);
             Command::Reserve.write(&mut reserves);
         }
-        let (mut jobs, mut ids) = (0, Vec::new());
-        while now() < end {
-            client.exchange(&puts, self.pipeline, |reply| matches!(reply, Reply::Inserted(_))).await?;
-            if self.cycle {
-                ids.clear();
-                let take = |reply: &Reply<'_>| {
-                    if let Reply::Reserved { id, .. } = reply {
-                        ids.push(*id);
-                        true
-                    } else {
-                        false
-                    }
-                };
-                client.exchange(&reserves, self.pipeline, take).await?;
-                deletes.clear();
-                for id in &ids {
-                    Command::Delete(*id).write(&mut deletes);
-                }
-                client.exchange(&deletes, self.pipeline, |reply| *reply == Reply::Deleted).await?;
+        loop {
+            if let Err(why) = self.round(&mut client, &puts, &reserves, &jobs).await {
+                return why;
             }
-            jobs += self.pipeline;
         }
-        Ok(jobs)
+    }
+
+    async fn round(&self, client: &mut Client, puts: &[u8], reserves: &[u8], jobs: &AtomicUsize) -> Result<(), String> {
+        let count = |is_good: bool| {
+            jobs.fetch_add(usize::from(is_good), Ordering::Relaxed);
+            is_good
+        };
+        let inserted = |reply: &Reply<'_>| matches!(reply, Reply::Inserted(_));
+        if !self.cycle {
+            return client.exchange(puts, self.pipeline, |reply| count(inserted(reply))).await;
+        }
+        client.exchange(puts, self.pipeline, inserted).await?;
+        let mut deletes = Vec::new();
+        let take = |reply: &Reply<'_>| {
+            let Reply::Reserved { id, .. } = reply else { return false };
+            Command::Delete(*id).write(&mut deletes);
+            true
+        };
+        client.exchange(reserves, self.pipeline, take).await?;
+        client.exchange(&deletes, self.pipeline, |reply| count(*reply == Reply::Deleted)).await
     }
 }
 

@@ -83,8 +83,8 @@ fn run(args: &Args) -> Outcome<()> {
     };
     let peers: Vec<&Peer> = PEERS.iter().filter(|peer| peer.name.contains(&args.peer)).collect();
     let names: Vec<&str> = peers.iter().map(|peer| peer.name).collect();
-    print(&format!("| round | jobs/s | {} | Dwell : `-b` |", names.join(" | ")))?;
-    print(&format!("|---|---|{}--:|", "--:|".repeat(peers.len())))?;
+    print(&format!("| round | jobs/s | {} | Dwell : `-b` | Dwell : `-b -f0` |", names.join(" | ")))?;
+    print(&format!("|---|---|{}--:|--:|", "--:|".repeat(peers.len())))?;
     for round in 1..=args.rounds {
         for load in Load::all(args) {
             if load.to_string().contains(&args.only) {
@@ -106,9 +106,9 @@ fn row(args: &Args, binary: &Path, peers: &[&Peer], round: usize, load: &Load) -
         figures.push((peer.name, load.run(args, &server.address)?));
     }
     let of = |name: &str| figures.iter().find(|(peer, _)| *peer == name).map_or(f64::NAN, |(_, figure)| *figure);
-    let ratio = of(peers::DWELL) / of(peers::BINLOG);
+    let (lossy, synced) = (of(peers::DWELL) / of(peers::BINLOG), of(peers::DWELL) / of(peers::SYNCED));
     let shown: Vec<String> = figures.iter().map(|(_, figure)| format!("{figure:.0}")).collect();
-    print(&format!("| {round} | {load} | {} | {ratio:.2} |", shown.join(" | ")))
+    print(&format!("| {round} | {load} | {} | {lossy:.2} | {synced:.2} |", shown.join(" | ")))
 }
 
 fn print(line: &str) -> Outcome<()> {

@@ -17,6 +17,8 @@ pub(crate) struct Peer {
 
 /// beanstalkd with its binlog as it comes.
 pub(crate) const BINLOG: &str = "`beanstalkd -b`";
+/// beanstalkd with every write of its binlog synced.
+pub(crate) const SYNCED: &str = "`beanstalkd -b -f0`";
 /// Dwell.
 pub(crate) const DWELL: &str = "Dwell";
 
@@ -24,7 +26,7 @@ pub(crate) const DWELL: &str = "Dwell";
 pub(crate) const PEERS: [Peer; 4] = [
     Peer { name: "`beanstalkd`", flags: Some(&[]) },
     Peer { name: BINLOG, flags: Some(&["-b", "."]) },
-    Peer { name: "`beanstalkd -b -f0`", flags: Some(&["-b", ".", "-f0"]) },
+    Peer { name: SYNCED, flags: Some(&["-b", ".", "-f0"]) },
     Peer { name: DWELL, flags: None },
 ];
 
