@@ -5,7 +5,7 @@ use std::fmt;
 use crate::limits;
 use crate::names::{ErrorText, JobId, TopicName};
 use crate::payload::{Body, Headers};
-use crate::policy::Rules;
+use crate::policy::{Rules, Secret};
 use crate::retry::RetryPolicy;
 use crate::state::{Phase, State};
 use crate::target::{Line, Target};
@@ -314,6 +314,8 @@ pub struct JobView {
     pub expires_at: Option<Timestamp>,
     /// Where it is pushed to, if it is.
     pub deliver_to: Option<Target>,
+    /// What a push is signed with, newest first; never shown.
+    pub deliver_secrets: Vec<Secret>,
 }
 
 impl JobView {
@@ -325,6 +327,7 @@ impl JobView {
             retry: rules.retry(&job).clone(),
             expires_at: rules.expires_at(&job),
             deliver_to: rules.deliver_to(&job).cloned(),
+            deliver_secrets: rules.policy.deliver_secrets.clone(),
             job,
         }
     }

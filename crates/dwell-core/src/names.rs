@@ -124,7 +124,7 @@ impl Reason {
     }
 
     /// One of the constants above.
-    pub(crate) fn own(reason: &'static str) -> Self {
+    pub fn own(reason: &'static str) -> Self {
         Self(reason.into())
     }
 

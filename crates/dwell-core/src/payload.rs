@@ -24,6 +24,13 @@ impl Body {
         }
     }
 
+    /// The same, as it is kept.
+    pub fn into_bytes(self) -> Arc<[u8]> {
+        match self {
+            Self::Json(bytes) | Self::Bytes(bytes) => bytes,
+        }
+    }
+
     /// How many bytes that is.
     pub fn len(&self) -> usize {
         self.as_bytes().len()

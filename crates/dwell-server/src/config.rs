@@ -7,6 +7,7 @@ use std::time::Duration;
 use dwell_core::limits;
 
 use crate::auth::Tokens;
+use crate::delivery::DeliveryConfig;
 use crate::metrics::Metrics;
 
 /// What a server is told before it starts.
@@ -22,6 +23,8 @@ pub struct Config {
     pub drain: Duration,
     /// What Prometheus reads: all edges count into one.
     pub metrics: Arc<Metrics>,
+    /// Which targets may be called, and how.
+    pub delivery: DeliveryConfig,
     /// A clock that tests may move, if there is one.
     pub dev_clock: Option<Arc<dyn MovableClock>>,
 }
@@ -34,6 +37,7 @@ impl Default for Config {
             max_connections: 16_384,
             drain: Duration::from_secs(10),
             metrics: Arc::default(),
+            delivery: DeliveryConfig::default(),
             dev_clock: None,
         }
     }

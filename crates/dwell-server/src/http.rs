@@ -2,8 +2,8 @@
 //!
 //! - `accept` takes connections, `connection` looks after one, `service` is the way of a request: guard, credential,
 //!   route.
-//! - One file a resource: `jobs`, `batches`, `leases`, `settle`, `topics`, `lists`, `timeline`, `dead_letters`, `server`,
-//!   `clock`.
+//! - One file a resource: `jobs`, `batches`, `leases`, `settle`, `topics`, `lists`, `timeline`, `dead_letters`,
+//!   `test_delivery`, `server`, `clock`.
 //! - `body`, `query` and `names` read what comes in, `rest` what is left of it; `read` turns what travels into what a
 //!   store takes, `show` the other way; `answer` is what goes out.
 //! - `docs` is the OpenAPI document and the page that shows it.
@@ -25,6 +25,7 @@ mod leases;
 mod lists;
 mod server;
 mod settle;
+mod test_delivery;
 mod timeline;
 mod topics;
 
@@ -42,9 +43,10 @@ pub use docs::document;
 use std::sync::{Arc, OnceLock};
 
 use dwell_core::Store;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::config::Config;
+use crate::delivery::Couriers;
 use crate::shutdown::Shutdown;
 
 /// Bytes of requests that are being read or decoded at once; more wait. In units of a kibibyte: 256 MiB.
@@ -54,6 +56,9 @@ const REQUEST_ROOM: usize = 256 << 10;
 struct App {
     store: Arc<dyn Store>,
     config: Config,
+    couriers: Arc<Couriers>,
+    /// Policies are replaced one after the other: what is not said of secrets stays as it is.
+    policies: Mutex<()>,
     shutdown: Shutdown,
     room: Arc<Semaphore>,
     failed: OnceLock<String>,
@@ -63,8 +68,15 @@ type Shared = Arc<App>;
 
 impl App {
     fn new(config: Config, store: Arc<dyn Store>, shutdown: Shutdown) -> Shared {
+        let couriers = Arc::new(Couriers::new(&config.delivery));
         let room = Arc::new(Semaphore::new(REQUEST_ROOM));
-        Arc::new(Self { store, config, shutdown, room, failed: OnceLock::new() })
+        let (failed, policies) = (OnceLock::new(), Mutex::new(()));
+        Arc::new(Self { store, config, couriers, policies, shutdown, room, failed })
+    }
+
+    /// What a job may be like.
+    fn bounds(&self) -> read::Bounds {
+        read::Bounds { max_body: self.config.max_body, guard: Arc::clone(self.couriers.guard()) }
     }
 
     /// Remembers that the store answers nothing more, and why.

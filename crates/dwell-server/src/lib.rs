@@ -4,6 +4,7 @@
 //!
 //! - [`config`] says what a server is told before it starts; [`auth`] who may talk to it.
 //! - [`http`] is the HTTP API, [`beanstalk`] the protocol of beanstalkd.
+//! - [`delivery`] hands jobs over to their targets.
 //! - [`metrics`] is what Prometheus reads.
 //! - [`shutdown`] is how everyone hears that the server is going away.
 
@@ -12,11 +13,13 @@ mod accepting;
 pub mod auth;
 pub mod beanstalk;
 pub mod config;
+pub mod delivery;
 pub mod http;
 pub mod metrics;
 pub mod shutdown;
 
 pub use auth::Tokens;
 pub use config::{Config, MovableClock};
+pub use delivery::{DeliveryConfig, Guard};
 pub use http::serve;
 pub use shutdown::Shutdown;

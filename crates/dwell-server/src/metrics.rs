@@ -1,5 +1,6 @@
 //! What Prometheus reads: what the server has done, and what the store says of its topics when it is asked.
 
+mod deliveries;
 mod topics;
 
 use std::collections::BTreeSet;
@@ -39,6 +40,8 @@ pub struct Metrics {
     pub beanstalk_connections: Gauge,
     /// Connections of the beanstalk protocol refused because there were too many.
     pub refused_beanstalk: Counter,
+    /// Deliveries, by target.
+    pub(crate) deliveries: deliveries::Deliveries,
 }
 
 /// A series of one topic.
@@ -71,6 +74,7 @@ impl Default for Metrics {
         registry.register("beanstalk_connections", "Beanstalk connections open", beanstalk_connections.clone());
         let about = "Beanstalk connections refused because there were too many";
         registry.register("beanstalk_connections_refused", about, refused_beanstalk.clone());
+        let deliveries = deliveries::Deliveries::new(&mut registry);
         Self {
             registry,
             named: RwLock::default(),
@@ -80,6 +84,7 @@ impl Default for Metrics {
             refused_connections,
             beanstalk_connections,
             refused_beanstalk,
+            deliveries,
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct ChangeJob<'a> {
     pub ttl: Edit<Duration>,
     /// Its own target; null: as the topic says.
     #[serde(skip_serializing_if = "Edit::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::job::TargetAddress>))]
     pub deliver_to: Edit<Cow<'a, str>>,
 }
 
@@ -68,12 +68,16 @@ pub enum Edit<T> {
 }
 
 impl<T> Edit<T> {
-    fn is_keep(&self) -> bool {
+    pub(crate) fn is_keep(&self) -> bool {
         matches!(self, Self::Keep)
     }
 
     /// Reads a field that may be `null`. One that is wrong stays, and the mistake is noted.
-    fn read<'a>(fields: &mut Fields<'a>, name: &'static str, read: impl FnOnce(&mut Fields<'a>) -> Option<T>) -> Self {
+    pub(crate) fn read<'a>(
+        fields: &mut Fields<'a>,
+        name: &'static str,
+        read: impl FnOnce(&mut Fields<'a>) -> Option<T>,
+    ) -> Self {
         if fields.take_null(name) { Self::Clear } else { read(fields).map_or(Self::Keep, Self::Set) }
     }
 }

@@ -52,8 +52,11 @@ pub struct Job {
     pub retry: Option<Retry>,
     /// Where it is pushed to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
     pub deliver_to: Option<String>,
+    /// The last pushes to its target, newest last. Only `GET` of the job shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub attempts: Vec<Attempt>,
     /// When it is no longer worth handing over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
@@ -63,7 +66,7 @@ pub struct Job {
     /// When it was buried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buried_at: Option<Instant>,
-    /// Why it was buried: `attempts_exhausted`, `expired`, `buried`, or a consumer's own words.
+    /// Why it was buried: `attempts_exhausted`, `expired`, `gone`, `target_refused`, `buried`, or a consumer's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buried_reason: Option<String>,
     /// When its lease runs out.
@@ -102,6 +105,7 @@ impl Job {
             attempt: 0,
             retry: None,
             deliver_to: None,
+            attempts: Vec::new(),
             expires_at: None,
             last_error: None,
             buried_at: None,
@@ -113,6 +117,25 @@ impl Job {
             token: None,
         }
     }
+}
+
+/// One push of a job to its target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Attempt {
+    /// When it began.
+    pub at: Instant,
+    /// How long it took.
+    pub took_ms: u64,
+    /// The status of the answer, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The first bytes of the answer, up to 256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Why there was no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A value that is there, `null` too.
@@ -154,6 +177,13 @@ pub struct TopicName(pub String);
 #[derive(Debug, utoipa::ToSchema)]
 #[schema(value_type = String, min_length = 1, max_length = 255)]
 pub struct JobId(pub String);
+
+/// Where a job is pushed to.
+#[cfg(feature = "openapi")]
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(value_type = String, min_length = 8, max_length = 2048, format = "uri", pattern = "^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9]",
+    examples("https://example.com/hook"))]
+pub struct TargetAddress(pub String);
 
 /// What a live job is doing.
 #[cfg(feature = "openapi")]

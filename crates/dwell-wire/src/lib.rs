@@ -15,6 +15,7 @@ pub mod instant;
 
 pub mod cancel;
 pub mod change;
+pub mod delivery;
 pub mod job;
 pub mod lease;
 pub mod put;

@@ -61,7 +61,7 @@ pub struct PutJob<'a> {
     pub if_exists: Option<IfExists>,
     /// Where it is pushed to.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::job::TargetAddress>))]
     pub deliver_to: Option<Cow<'a, str>>,
 }
 

@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
+use crate::change::Edit;
 use crate::job::Job;
-use crate::json::Fields;
+use crate::json::{Fields, string};
 use crate::lease::strings;
 use crate::retry::Retry;
 use crate::{Duration, Instant};
@@ -103,12 +106,18 @@ pub struct Policy {
     pub ttl: Option<Duration>,
     /// Pushes all jobs of the topic that have no target of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::job::TargetAddress>))]
     pub deliver_to: Option<String>,
-    /// What pushes are signed with; never shown.
-    #[serde(default, skip_serializing)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    pub deliver_secret: Option<String>,
+    /// What pushes are signed with: `whsec_` and base64, or a list of two while one takes the other's place, the new one
+    /// first. Never shown; absent: as it is; null: none.
+    #[serde(
+        default,
+        skip_serializing_if = "Edit::is_keep",
+        serialize_with = "one_or_more",
+        deserialize_with = "never_shown"
+    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<DeliverSecret>, write_only))]
+    pub deliver_secret: Edit<Vec<String>>,
     /// Live leases at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4_294_967_295_u64))]
@@ -133,7 +142,7 @@ impl Policy {
             retry: fields.object("retry", Retry::read),
             ttl: fields.duration("ttl"),
             deliver_to: fields.string("deliver_to").map(Cow::into_owned),
-            deliver_secret: fields.string("deliver_secret").map(Cow::into_owned),
+            deliver_secret: Edit::read(fields, "deliver_secret", |fields| fields.read("deliver_secret", secrets)),
             max_in_flight: fields
                 .whole("max_in_flight", 1..=u64::from(u32::MAX))
                 .and_then(|max| u32::try_from(max).ok()),
@@ -141,6 +150,43 @@ impl Policy {
             keep_buried: fields.duration("keep_buried"),
             keep_done: fields.duration("keep_done"),
         }
+    }
+}
+
+/// What pushes are signed with, as a schema: one secret, or a list of up to two.
+#[cfg(feature = "openapi")]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub enum DeliverSecret {
+    /// One.
+    One(SecretText),
+    /// The new one, and the one before it.
+    Two(Vec<SecretText>),
+}
+
+/// A secret.
+#[cfg(feature = "openapi")]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(value_type = String, pattern = "^whsec_([A-Za-z0-9+/]{4}){6,32}$", examples("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))]
+pub struct SecretText(pub String);
+
+/// One secret or a list. What was given is never part of a message.
+fn secrets(value: &RawValue) -> Result<Vec<String>, String> {
+    if let Ok(one) = string(value) {
+        return Ok(vec![one.into_owned()]);
+    }
+    serde_json::from_str(value.get()).map_err(|_| "is neither a string nor a list of strings".to_owned())
+}
+
+/// An answer does not have them.
+fn never_shown<'de, D: Deserializer<'de>>(json: D) -> Result<Edit<Vec<String>>, D::Error> {
+    IgnoredAny::deserialize(json).map(|_| Edit::Keep)
+}
+
+fn one_or_more<S: Serializer>(secrets: &Edit<Vec<String>>, json: S) -> Result<S::Ok, S::Error> {
+    match secrets {
+        Edit::Set(secrets) if secrets.len() == 1 => secrets[0].serialize(json),
+        secrets => secrets.serialize(json),
     }
 }
 

@@ -47,7 +47,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Exit> {
 pub(crate) fn run_dev(matches: &ArgMatches) -> Result<(), Exit> {
     let directory = tempfile::Builder::new().prefix("dwell-dev-").tempdir();
     let directory = directory.map_err(|error| Exit::failure(format!("cannot make a temporary directory: {error}")))?;
-    let settings = settings::read(matches)?;
+    let mut settings = settings::read(matches)?;
+    settings.delivery.guard.loopback = true;
     let store = StoreChoice::Directory(directory.path().to_owned());
     let beanstalk = settings.beanstalk.clone().or(Some(BeanstalkAddress::AnyOfThisMachine));
     let outcome = start(Settings { store, beanstalk, dev_clock: true, mode: Mode::Dev, ..settings });
@@ -77,6 +78,7 @@ async fn serve(settings: Settings) -> Result<(), Exit> {
         tokens: settings.tokens.clone(),
         max_body: settings.max_body,
         max_connections: settings.max_connections,
+        delivery: settings.delivery.clone(),
         dev_clock: clock,
         ..dwell_server::Config::default()
     };

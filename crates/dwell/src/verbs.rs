@@ -11,6 +11,7 @@ mod settle;
 
 mod ack;
 mod cancel;
+mod doctor;
 mod get;
 mod jobs;
 mod lease;
@@ -47,6 +48,7 @@ pub(crate) enum Verb {
     Pause(pause::Pause),
     Resume(resume::Resume),
     Try(r#try::Try),
+    Doctor(doctor::Doctor),
 }
 
 impl Verb {
@@ -74,6 +76,7 @@ impl Verb {
             Self::Pause(pause) => pause.run().await,
             Self::Resume(resume) => resume.run().await,
             Self::Try(r#try) => r#try.run().await,
+            Self::Doctor(doctor) => doctor.run().await,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::answer::{Answer, Failure, ok};
 use super::body::Text;
 use super::jobs::{Names, fresh_id};
 use super::query::Query;
-use super::read::{self, Mistakes, Naming};
+use super::read::{self, Bounds, Mistakes, Naming};
 use super::{Shared, body, show};
 
 /// Puts many jobs, durable together; each is judged on its own, in order.
@@ -26,9 +26,9 @@ use super::{Shared, body, show};
 pub(super) async fn put_jobs(State(app): State<Shared>, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
     let text = body::read(&app, request).await?;
-    let max_body = app.config.max_body;
+    let bounds = app.bounds();
     let bytes = text.bytes.len();
-    let items = body::decode(bytes, move || read_items(&text, "jobs", |fields| batch_job(fields, max_body))).await??;
+    let items = body::decode(bytes, move || read_items(&text, "jobs", |fields| batch_job(fields, &bounds))).await??;
     let (jobs, mut results) = sort_out(items, Names::of, put_refused);
     let outcomes = app.store.put(jobs).await?;
     body::decode(bytes, move || {
@@ -38,7 +38,7 @@ pub(super) async fn put_jobs(State(app): State<Shared>, request: Request<Body>) 
     .await?
 }
 
-fn batch_job(mut fields: Fields<'_>, max_body: usize) -> Result<NewJob, Failure> {
+fn batch_job(mut fields: Fields<'_>, bounds: &Bounds) -> Result<NewJob, Failure> {
     let put = PutJob::read(&mut fields, Named::ByTopicAndId);
     let mut mistakes = Mistakes(fields.done());
     let topic = match &put.topic {
@@ -50,7 +50,7 @@ fn batch_job(mut fields: Fields<'_>, max_body: usize) -> Result<NewJob, Failure>
         None => Some(fresh_id()),
     };
     let naming = topic.zip(id).map(|(topic, id)| Naming { topic, id, if_exists: IfExists::Reject });
-    read::new_job(put, naming, mistakes, max_body)
+    read::new_job(put, naming, mistakes, bounds)
 }
 
 /// Notes that a field is missing, unless something else is wrong with it already.

@@ -9,7 +9,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{Shared, batches, clock, dead_letters, home, jobs, leases, lists, server, settle, timeline, topics};
+use super::{
+    Shared, batches, clock, dead_letters, home, jobs, leases, lists, server, settle, test_delivery, timeline, topics,
+};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -41,6 +43,7 @@ fn documented(with_clock: bool) -> OpenApiRouter<Shared> {
         .routes(routes!(topics::set_policy))
         .routes(routes!(topics::pause_topic))
         .routes(routes!(topics::resume_topic))
+        .routes(routes!(test_delivery::test_delivery))
         .routes(routes!(dead_letters::redrive))
         .routes(routes!(timeline::topic_timeline))
         .routes(routes!(timeline::all_timeline))

@@ -40,7 +40,7 @@ pub(super) async fn put_job(State(app): State<Shared>, JobPath(topic, id): JobPa
     query.done()?;
     let if_match = read::if_match(request.headers())?;
     let text = body::read(&app, request).await?;
-    let max_body = app.config.max_body;
+    let bounds = app.bounds();
     let new = body::decode(text.bytes.len(), move || {
         let mut fields = read_object(&text.bytes)?;
         let put = PutJob::read(&mut fields, Named::ByPath);
@@ -48,7 +48,7 @@ pub(super) async fn put_job(State(app): State<Shared>, JobPath(topic, id): JobPa
         read::check_own(&mut mistakes, "topic", topic.is_own());
         read::check_own(&mut mistakes, "id", id.is_own());
         let naming = Naming { topic, id: NewId::Named(id), if_exists: IfExists::Replace };
-        read::new_job(put, Some(naming), mistakes, max_body)
+        read::new_job(put, Some(naming), mistakes, &bounds)
     });
     put(&app, NewJob { if_match, force, ..new.await?? }).await.map(|(response, _)| response)
 }
@@ -76,7 +76,7 @@ pub(super) async fn create_job(
     Query::of(request.uri()).done()?;
     let key = request.headers().get("idempotency-key").map(|key| key.to_str().map(str::to_owned));
     let text = body::read(&app, request).await?;
-    let max_body = app.config.max_body;
+    let bounds = app.bounds();
     let new = body::decode(text.bytes.len(), move || {
         let mut fields = read_object(&text.bytes)?;
         let put = PutJob::read(&mut fields, Named::ById);
@@ -94,7 +94,7 @@ pub(super) async fn create_job(
             (None, None) => (Some(fresh_id()), IfExists::Reject),
         };
         let naming = id.map(|id| Naming { topic, id, if_exists });
-        read::new_job(put, naming, mistakes, max_body)
+        read::new_job(put, naming, mistakes, &bounds)
     });
     let (mut response, job) = put(&app, new.await??).await?;
     let location = format!("/v1/topics/{}/jobs/{}", encoded(&job.topic), encoded(&job.id));
@@ -187,11 +187,11 @@ pub(super) async fn change_job(
     query.done()?;
     let if_match = read::if_match(request.headers())?;
     let text = body::read(&app, request).await?;
-    let max_body = app.config.max_body;
+    let bounds = app.bounds();
     let change = body::decode(text.bytes.len(), move || {
         let mut fields = read_object(&text.bytes)?;
         let change = ChangeJob::read(&mut fields);
-        read::change(change, Mistakes(fields.done()), max_body)
+        read::change(change, Mistakes(fields.done()), &bounds)
     });
     let item = ChangeItem { job: JobRef::Named(topic, id), change: change.await??, if_match, force };
     let view = only(app.store.change(vec![item]).await?)?.map_err(Failure::from)?;

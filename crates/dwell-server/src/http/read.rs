@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -11,8 +12,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use dwell_core::limits;
 use dwell_core::{
     Backoff, Body, Change, Consumer, Delay, Edit, ErrorText, Exponential, Headers, IfExists, JobId, Ladder, NewId,
-    NewJob, Options, Priority, Rate, Reason, RedriveTopic, RetryPolicy, Timestamp, TopicName, TopicPolicy, Ttl, Ttr,
-    Verdict, Version, When,
+    NewJob, Options, Priority, Rate, Reason, RedriveTopic, RetryPolicy, Secret, Timestamp, TopicName, TopicPolicy, Ttl,
+    Ttr, Verdict, Version, When,
 };
 use dwell_wire::change::{self, ChangeJob};
 use dwell_wire::put::{self, PutJob};
@@ -21,6 +22,7 @@ use dwell_wire::topic::{Policy, Redrive};
 use dwell_wire::{Code, Duration, FieldError, Instant, retry};
 
 use super::answer::Failure;
+use crate::delivery::{self, Guard};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -59,8 +61,15 @@ impl Mistakes {
 
 /// Names that a put may not use.
 const OWN: &str = "starts with '$', which is kept for Dwell itself";
-/// Targets, until there is someone to call them.
-const NO_PUSH: &str = "is not known to this server: it does not push jobs, consumers lease them";
+
+/// What a job may be like on this server.
+#[derive(Clone)]
+pub(super) struct Bounds {
+    /// Bytes of its body.
+    pub(super) max_body: usize,
+    /// Which targets may be called.
+    pub(super) guard: Arc<Guard>,
+}
 
 /// How a put is called, and what it does by default when it meets a job.
 pub(super) struct Naming {
@@ -94,7 +103,7 @@ pub(super) fn new_job(
     put: PutJob<'_>,
     naming: Option<Naming>,
     mut mistakes: Mistakes,
-    max_body: usize,
+    bounds: &Bounds,
 ) -> Result<NewJob, Failure> {
     let when = when(&mut mistakes, put.delay, put.at).unwrap_or(When::NOW);
     let body = body(&mut mistakes, put.body.map(serde_json::value::RawValue::get), put.body_base64.as_deref());
@@ -103,15 +112,12 @@ pub(super) fn new_job(
         ttr: mistakes.read("ttr", put.ttr, ttr),
         retry: put.retry.and_then(|wanted| retry_policy(&mut mistakes, wanted)),
         ttl: mistakes.read("ttl", put.ttl, ttl),
-        deliver_to: None,
+        deliver_to: mistakes.read("deliver_to", put.deliver_to, |address| bounds.guard.read(&address)),
     };
     let jitter = mistakes.read("jitter", put.jitter, delay);
-    if put.deliver_to.is_some() {
-        mistakes.note("deliver_to", NO_PUSH);
-    }
     mistakes.none()?;
     let body = body.unwrap_or_default();
-    check_size(&body, max_body)?;
+    check_size(&body, bounds.max_body)?;
     let Naming { topic, id, if_exists } = naming.ok_or_else(|| Failure::new(Code::Internal, "a put without a name"))?;
     Ok(NewJob {
         topic,
@@ -137,7 +143,7 @@ fn met(if_exists: put::IfExists) -> IfExists {
 }
 
 /// A change.
-pub(super) fn change(wanted: ChangeJob<'_>, mut mistakes: Mistakes, max_body: usize) -> Result<Change, Failure> {
+pub(super) fn change(wanted: ChangeJob<'_>, mut mistakes: Mistakes, bounds: &Bounds) -> Result<Change, Failure> {
     let when = when(&mut mistakes, wanted.delay, wanted.at);
     let raw = wanted.body.map(serde_json::value::RawValue::get);
     let body = body(&mut mistakes, raw, wanted.body_base64.as_deref());
@@ -154,14 +160,12 @@ pub(super) fn change(wanted: ChangeJob<'_>, mut mistakes: Mistakes, max_body: us
     let ttr = edit(wanted.ttr, |wanted| mistakes.take("ttr", ttr(wanted)));
     let ttl = edit(wanted.ttl, |wanted| mistakes.take("ttl", ttl(wanted)));
     let retry = edit(wanted.retry, |wanted| retry_policy(&mut mistakes, wanted));
-    if let change::Edit::Set(_) = wanted.deliver_to {
-        mistakes.note("deliver_to", NO_PUSH);
-    }
+    let deliver_to = edit(wanted.deliver_to, |address| mistakes.take("deliver_to", bounds.guard.read(&address)));
     mistakes.none()?;
     if let Some(body) = &body {
-        check_size(body, max_body)?;
+        check_size(body, bounds.max_body)?;
     }
-    Ok(Change { when, priority, body, headers, ttr, retry, ttl, deliver_to: Edit::Keep })
+    Ok(Change { when, priority, body, headers, ttr, retry, ttl, deliver_to })
 }
 
 fn edit<T, U>(wanted: change::Edit<T>, read: impl FnOnce(T) -> Option<U>) -> Edit<U> {
@@ -179,13 +183,13 @@ fn when(mistakes: &mut Mistakes, in_a_while: Option<Duration>, at: Option<Instan
     in_a_while.or(at)
 }
 
-fn body(mistakes: &mut Mistakes, json: Option<&str>, base64: Option<&str>) -> Option<Body> {
+pub(super) fn body(mistakes: &mut Mistakes, json: Option<&str>, base64: Option<&str>) -> Option<Body> {
     let bytes = mistakes
         .read("body_base64", base64, |text| BASE64.decode(text).map_err(|error| format!("is not base64: {error}")));
     json.map(|json| Body::Json(json.as_bytes().into())).or_else(|| bytes.map(|bytes| Body::Bytes(bytes.into())))
 }
 
-fn check_size(body: &Body, most: usize) -> Result<(), Failure> {
+pub(super) fn check_size(body: &Body, most: usize) -> Result<(), Failure> {
     if body.len() <= most {
         return Ok(());
     }
@@ -237,28 +241,33 @@ fn grows(mistakes: &mut Mistakes, wanted: &retry::Exponential) -> Option<Exponen
     mistakes.take("retry.backoff", Exponential::new(initial, factor, max, jitter))
 }
 
-/// A topic's policy.
-pub(super) fn policy(wanted: Policy, mut mistakes: Mistakes) -> Result<TopicPolicy, Failure> {
+/// A topic's policy, and what is said of its secrets.
+pub(super) fn policy(
+    wanted: Policy,
+    mut mistakes: Mistakes,
+    guard: &Guard,
+) -> Result<(TopicPolicy, Edit<Vec<Secret>>), Failure> {
+    let secrets = edit(wanted.deliver_secret, |texts| secrets(&mut mistakes, &texts));
     let policy = TopicPolicy {
         ttr: mistakes.read("ttr", wanted.ttr, ttr),
         retry: wanted.retry.and_then(|wanted| retry_policy(&mut mistakes, wanted)),
         ttl: mistakes.read("ttl", wanted.ttl, ttl),
-        deliver_to: None,
+        deliver_to: mistakes.read("deliver_to", wanted.deliver_to, |address| guard.read(&address)),
         deliver_secrets: Vec::new(),
         max_in_flight: wanted.max_in_flight.and_then(NonZeroU32::new),
         max_rate: mistakes.read("max_rate", wanted.max_rate, rate),
         keep_buried: mistakes.read("keep_buried", wanted.keep_buried, delay),
         keep_done: mistakes.read("keep_done", wanted.keep_done, delay),
     };
-    for (field, given) in
-        [("deliver_to", wanted.deliver_to.is_some()), ("deliver_secret", wanted.deliver_secret.is_some())]
-    {
-        if given {
-            mistakes.note(field, NO_PUSH);
-        }
-    }
     mistakes.none()?;
-    Ok(policy)
+    Ok((policy, secrets))
+}
+
+fn secrets(mistakes: &mut Mistakes, texts: &[String]) -> Option<Vec<Secret>> {
+    if texts.is_empty() || texts.len() > limits::MAX_SECRETS {
+        mistakes.note("deliver_secret", format!("must be one secret, or a list of 1 to {}", limits::MAX_SECRETS));
+    }
+    texts.iter().map(|text| mistakes.take("deliver_secret", delivery::secret(text))).collect()
 }
 
 fn rate(wanted: f64) -> Result<Rate, String> {

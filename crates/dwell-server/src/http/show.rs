@@ -3,9 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dwell_core::{
-    Backoff, Body, Counts, DoneJob, Found, Job, JobView, Pause, Phase, Receipt, RetryPolicy, State, Target, Timestamp,
-    TopicInfo, TopicPolicy, Totals,
+    Backoff, Body, Counts, Delivery, DoneJob, Found, Job, JobView, Pause, Phase, Receipt, RetryPolicy, State, Target,
+    Timestamp, TopicInfo, TopicPolicy, Totals,
 };
+use dwell_wire::change::Edit;
+use dwell_wire::job::Attempt;
 use dwell_wire::put::Outcome;
 use dwell_wire::retry::{Exponential, LooseDuration, Retry};
 use dwell_wire::{Duration, Instant, job, retry, topic};
@@ -47,7 +49,7 @@ fn raw(text: &[u8]) -> Option<Box<RawValue>> {
 
 /// A job without body and headers.
 pub(super) fn bare_job(view: JobView) -> job::Job {
-    let JobView { job: kept, state: seen, ttr, retry, expires_at, deliver_to } = view;
+    let JobView { job: kept, state: seen, ttr, retry, expires_at, deliver_to, deliver_secrets: _ } = view;
     let Job { topic, id, number, version, phase, created_at, due_at, priority, attempt, last_error, .. } = kept;
     let (lease, burial) = match phase {
         Phase::Waiting => (None, None),
@@ -86,9 +88,19 @@ pub(super) fn done_job(done: &DoneJob) -> job::Job {
 /// A job that was found, with all that it carries.
 pub(super) fn found(found: Found) -> job::Job {
     match found {
-        Found::Live(view) => whole_job(*view),
+        Found::Live(view) => {
+            let attempts = view.job.deliveries.iter().map(attempt).collect();
+            job::Job { attempts, ..whole_job(*view) }
+        }
         Found::Done(done) => done_job(&done),
     }
+}
+
+/// A push. What went wrong is kept where the answer would be.
+fn attempt(delivery: &Delivery) -> Attempt {
+    let text = String::from_utf8_lossy(delivery.answer.as_bytes()).into_owned();
+    let (answer, error) = if delivery.status.is_some() { (Some(text), None) } else { (None, Some(text)) };
+    Attempt { at: instant(delivery.at), took_ms: delivery.took, status: delivery.status, answer, error }
 }
 
 /// A job that a put met and left as it is.
@@ -182,7 +194,7 @@ pub(super) fn policy(policy: &TopicPolicy) -> topic::Policy {
         retry: policy.retry.as_ref().map(retry_policy),
         ttl: policy.ttl.map(|ttl| Duration(ttl.as_millis())),
         deliver_to: policy.deliver_to.as_ref().map(address),
-        deliver_secret: None,
+        deliver_secret: Edit::Keep,
         max_in_flight: policy.max_in_flight.map(std::num::NonZero::get),
         max_rate: policy.max_rate.map(dwell_core::Rate::as_per_second),
         keep_buried: policy.keep_buried.map(|keep| Duration(keep.as_millis())),

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Request;
-use dwell_core::{Purge, SetPause, TopicError, TopicName, TopicsQuery, limits};
+use dwell_core::{Edit, Purge, SetPause, TopicError, TopicName, TopicsQuery, limits};
 use dwell_wire::json::read_object;
 use dwell_wire::topic::{Pause, Policy, Topic, Topics};
 
@@ -78,8 +78,18 @@ pub(super) async fn set_policy(
     let wanted = Policy::read(&mut fields);
     let mut mistakes = Mistakes(fields.done());
     read::check_own(&mut mistakes, "topic", topic.is_own());
-    let policy = read::policy(wanted, mistakes)?;
+    let (mut policy, secrets) = read::policy(wanted, mistakes, app.couriers.guard())?;
+    let one_at_a_time = app.policies.lock().await;
+    policy.deliver_secrets = match secrets {
+        Edit::Set(secrets) => secrets,
+        Edit::Clear => Vec::new(),
+        // They are never shown, so a policy that was read and is sent back does not have them.
+        Edit::Keep => {
+            app.store.topic(topic.clone()).await?.map(|topic| topic.policy.deliver_secrets).unwrap_or_default()
+        }
+    };
     app.store.set_policy(topic, policy.clone()).await??;
+    drop(one_at_a_time);
     ok(&show::policy(&policy))
 }
 

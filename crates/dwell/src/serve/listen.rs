@@ -13,8 +13,9 @@ use tokio::net::{TcpListener, UnixListener, lookup_host};
 use super::settings::{BeanstalkAddress, Mode, Settings};
 use crate::exit::{Code, Exit};
 
-/// File handles beside those of connections.
-const OTHER_HANDLES: u64 = 256;
+/// File handles beside those of connections: the store's, and those of deliveries under way and of connections to targets
+/// that are kept for a moment.
+const OTHER_HANDLES: u64 = 2_304;
 
 /// Where beanstalk clients look unless they are told otherwise.
 const BEANSTALK: &str = "127.0.0.1:11300";

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use dwell_core::limits;
-use dwell_server::Tokens;
+use dwell_server::{DeliveryConfig, Tokens};
 use dwell_store_embedded::Durability;
 
 use self::keys::{KEYS, Key, Kind};
@@ -31,6 +31,7 @@ pub(super) struct Settings {
     pub(super) memory: usize,
     pub(super) log: String,
     pub(super) log_format: LogFormat,
+    pub(super) delivery: DeliveryConfig,
     pub(super) dev_clock: bool,
     pub(super) accept_clock: bool,
     pub(super) mode: Mode,
@@ -87,6 +88,7 @@ impl Default for Settings {
             memory: 1 << 30,
             log: "info".to_owned(),
             log_format: LogFormat::Auto,
+            delivery: DeliveryConfig::default(),
             dev_clock: false,
             accept_clock: false,
             mode: Mode::Serve,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use dwell_wire::Instant;
-use dwell_wire::job::Job;
+use dwell_wire::job::{Attempt, Job};
 
 use super::parse;
 use super::server::{self, Server};
@@ -58,6 +58,8 @@ fn pairs(job: &Job, now: Instant) -> Vec<(&'static str, String)> {
         ("expires", job.expires_at.map(when)),
         ("held until", job.lease_expires_at.map(when)),
         ("held by", job.consumer.clone()),
+        ("target", job.deliver_to.clone()),
+        ("pushes", some(job.attempts.iter().map(|attempt| pushed(attempt, now)).collect::<Vec<_>>().join("; "))),
         ("last error", job.last_error.clone()),
         ("buried", job.buried_at.map(when)),
         ("because", job.buried_reason.clone()),
@@ -67,4 +69,11 @@ fn pairs(job: &Job, now: Instant) -> Vec<(&'static str, String)> {
         ("body", some(output::body(job))),
     ];
     pairs.into_iter().filter_map(|(name, value)| Some((name, output::plain(&value?)))).collect()
+}
+
+/// One push, in a few words.
+fn pushed(attempt: &Attempt, now: Instant) -> String {
+    let error = attempt.error.clone().unwrap_or_default();
+    let what = attempt.status.map_or(error, |status| status.to_string());
+    format!("{what} {}, {} ms", output::away(attempt.at, now), attempt.took_ms)
 }

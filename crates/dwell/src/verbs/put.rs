@@ -59,6 +59,9 @@ pub(crate) struct Put {
     /// Replace even a job that a consumer holds
     #[arg(long, requires = "id")]
     force: bool,
+    /// Where the server pushes it to when it is due
+    #[arg(long, value_name = "URL")]
+    deliver_to: Option<String>,
     /// Travels with the job; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse::header)]
     headers: Vec<(String, String)>,
@@ -86,6 +89,7 @@ impl Put {
             ttl: self.ttl,
             jitter: self.jitter,
             if_exists: self.if_exists,
+            deliver_to: self.deliver_to.map(Into::into),
             ..PutJob::default()
         };
         let put = match &self.id {

@@ -2,9 +2,9 @@
 
 use crate::world::{command, run};
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "put", "get", "move", "cancel", "lease", "ack", "nack", "tail", "topics", "jobs", "timeline", "redrive", "pause",
-    "resume", "try",
+    "resume", "try", "doctor",
 ];
 
 #[test]

@@ -7,6 +7,7 @@ mod world;
 
 mod client;
 mod consuming;
+mod doctor;
 mod exit_codes;
 mod help;
 mod jobs;

@@ -18,6 +18,7 @@ mod names;
 mod operating;
 mod policy;
 mod process;
+mod push;
 mod put;
 mod readme;
 mod retry;

@@ -54,6 +54,12 @@ impl Server {
         self.client = Client::new(self.address);
     }
 
+    /// The same with other flags than before.
+    pub(crate) fn start_again_with(&mut self, extra: &[&str]) {
+        self.extra = extra.iter().map(|&flag| flag.to_owned()).collect();
+        self.start_again();
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }

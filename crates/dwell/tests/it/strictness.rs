@@ -289,7 +289,8 @@ fn values_of_another_kind_are_refused() {
         (json!({"retry": {"backoff": [null]}}), "retry.backoff[0]"),
         (json!({"retry": {"backoff": {"factor": "2"}}}), "retry.backoff.factor"),
         (json!({"retry": {"backoff": {"initial": null}}}), "retry.backoff.initial"),
-        (json!({"deliver_to": "http://example.com/"}), "deliver_to"),
+        (json!({"deliver_to": "example.com"}), "deliver_to"),
+        (json!({"deliver_to": 1}), "deliver_to"),
     ];
     for (request, field) in cases {
         server.put(&job_path("t", "a"), request.clone()).wrong(field);
@@ -304,6 +305,7 @@ fn values_of_another_kind_are_refused() {
         (json!({"retry": null}), "retry"),
         (json!({"ttl": null}), "ttl"),
         (json!({"priority": null}), "priority"),
+        (json!({"deliver_to": null}), "deliver_to"),
     ] {
         server.put(&job_path("t", "a"), request).wrong(field);
     }

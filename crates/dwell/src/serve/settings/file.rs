@@ -76,13 +76,16 @@ pub(super) fn read(path: &str, mistakes: &mut Vec<String>) -> Vec<(&'static Key,
 fn texts(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, &'static str> {
     match (key.kind, value.get_ref()) {
         (Kind::Many(_), DeValue::Array(values)) => {
-            let text = |value: &Spanned<DeValue<'_>>| value.get_ref().as_str().map(str::to_owned);
+            let text = |value: &Spanned<DeValue<'_>>| match (key.kind, value.get_ref()) {
+                (Kind::Many("PORT"), DeValue::Integer(number)) => Some(number.to_string()),
+                (_, value) => value.as_str().map(str::to_owned),
+            };
             values.iter().map(text).collect::<Option<_>>().ok_or("must be a string or a list of strings")
         }
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(vec![flag.to_string()]),
         (Kind::Flag, _) => Err("must be true or false"),
         (Kind::One(_) | Kind::Many(_), DeValue::String(text)) => Ok(vec![text.to_string()]),
-        (Kind::One("NUMBER" | "SIZE"), DeValue::Integer(number)) => Ok(vec![number.to_string()]),
+        (Kind::One("NUMBER" | "SIZE") | Kind::Many("PORT"), DeValue::Integer(number)) => Ok(vec![number.to_string()]),
         (Kind::One(_), _) => Err("must be a string"),
         (Kind::Many(_), _) => Err("must be a string or a list of strings"),
     }

@@ -204,6 +204,55 @@ pub(super) static KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "allow_private_targets",
+        help: "Push jobs to loopback, RFC 1918 and fc00::/7 addresses too",
+        kind: Kind::Flag,
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.delivery.guard.private = given.flag()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "target_networks",
+        help: "Network that jobs may be pushed to although it is private, such as 10.1.0.0/16 (repeatable)",
+        kind: Kind::Many("NETWORK"),
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            let read = |text: &str| text.parse().map_err(|error| format!("\"{text}\" {error}"));
+            settings.delivery.guard.networks = given.parts().map(read).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "target_ports",
+        help: "Only port that jobs may be pushed to (repeatable) [default: all]",
+        kind: Kind::Many("PORT"),
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            let read = |text: &str| match text.parse() {
+                Ok(port) if port > 0 => Ok(port),
+                _ => Err(format!("\"{text}\" is not a port from 1 to 65535")),
+            };
+            settings.delivery.guard.ports = given.parts().map(read).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "cloud_events",
+        help: "Give pushed jobs the headers of a CloudEvent too",
+        kind: Kind::Flag,
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.delivery.cloud_events = given.flag()?;
+            Ok(())
+        },
+    },
+    Key {
         name: "dev_clock",
         help: "Let tests move the clock: POST /v1/dev/clock",
         kind: Kind::Flag,

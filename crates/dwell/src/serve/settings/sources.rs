@@ -31,6 +31,11 @@ impl Given {
         self.texts.first().map_or("", String::as_str)
     }
 
+    /// All values of a key that has several; one text may hold some, with commas between them.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().flat_map(|text| text.split(',')).map(str::trim).filter(|part| !part.is_empty())
+    }
+
     pub(super) fn flag(&self) -> Result<bool, String> {
         match self.text() {
             "true" => Ok(true),

@@ -1,0 +1,191 @@
+//! The dispatcher: leases what is to be pushed, delivers it, settles by the outcome. A consumer like any other, but for
+//! what it leases from.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dwell_core::{Consumer, Delay, LeaseFrom, LeaseRequest, LeasedJob, Line, Settle, Store, StoreError, Ttr, Verdict};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::board::{Board, Call, Caps, Place, Plan, Queue};
+use super::{Couriers, outcome};
+use crate::metrics::Metrics;
+use crate::shutdown::Shutdown;
+
+/// Deliveries under way at once, and how many of them to one target.
+const MOST: usize = 1_000;
+const MOST_EACH: usize = 32;
+/// Bytes of bodies under way at once.
+const MOST_BYTES: usize = 128 << 20;
+/// How long a lease lasts. A server that dies leaves its deliveries to the others after that; one that lives holds on.
+const TTR: u64 = 20_000;
+/// How long a lease call waits.
+const WAIT: Duration = Duration::from_secs(30);
+/// How long to rest when the store has no answer.
+const REST: Duration = Duration::from_secs(1);
+/// What is kept of the drain to give back what did not end in it.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Pushes jobs until it is told to stop.
+pub(crate) struct Dispatcher {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) couriers: Arc<Couriers>,
+    pub(super) metrics: Arc<Metrics>,
+    consumer: Option<Consumer>,
+    board: Mutex<Board>,
+    /// Something ended that lets more go out.
+    pub(super) changed: Notify,
+    /// Something ended.
+    pub(super) landed: Notify,
+    /// The time to finish is over: what is under way is given back.
+    pub(super) cut: Shutdown,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(store: Arc<dyn Store>, couriers: Arc<Couriers>, metrics: Arc<Metrics>) -> Arc<Self> {
+        let caps = Caps { total: MOST, each: MOST_EACH, bytes: MOST_BYTES };
+        Arc::new(Self {
+            store,
+            couriers,
+            metrics,
+            consumer: Consumer::new("dwell push").ok(),
+            board: Mutex::new(Board::new(caps, Instant::now())),
+            changed: Notify::new(),
+            landed: Notify::new(),
+            cut: Shutdown::default(),
+        })
+    }
+
+    /// Pushes until `shutdown` starts; then lets what is under way finish for as long as `drain` allows, and gives the
+    /// rest back.
+    pub(crate) async fn run(self: Arc<Self>, shutdown: Shutdown, drain: Duration) {
+        tokio::select! {
+            () = self.dispatch() => {}
+            () = shutdown.started() => {}
+        }
+        if timeout(drain.saturating_sub(LAST_WORDS), self.idle()).await.is_err() {
+            let left = self.board().in_flight();
+            tracing::warn!(left, "deliveries did not end in time; their jobs are given back");
+            self.cut.start();
+            drop(timeout(LAST_WORDS, self.idle()).await);
+        }
+    }
+
+    /// Ends when the store does.
+    async fn dispatch(self: &Arc<Self>) {
+        loop {
+            match self.turn().await {
+                Ok(()) => {}
+                Err(StoreError::Closed) => return,
+                Err(error) => {
+                    tracing::debug!(%error, "the store gives nothing to push");
+                    sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    /// Takes all that may go now; if there is nothing, waits until there is.
+    async fn turn(self: &Arc<Self>) -> Result<(), StoreError> {
+        let Plan { now, park, wake } = self.board().plan(Instant::now());
+        let mut found = 0;
+        for (index, call) in now.into_iter().enumerate() {
+            found += self.lease(call, Duration::ZERO, index == 0).await?;
+        }
+        if found > 0 {
+            return Ok(());
+        }
+        let wake = async {
+            match wake {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let parked = async {
+            match park {
+                Some(call) => self.lease(call, WAIT, true).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            found = parked => found.map(drop),
+            () = self.changed.notified() => Ok(()),
+            () = wake => Ok(()),
+        }
+    }
+
+    async fn lease(self: &Arc<Self>, call: Call, wait: Duration, has_turns: bool) -> Result<usize, StoreError> {
+        let max = call.max;
+        let request = LeaseRequest {
+            max,
+            ttr: Ttr::from_millis(TTR).ok(),
+            wait,
+            consumer: self.consumer.clone(),
+            ..LeaseRequest::from(LeaseFrom::Push(call.lines))
+        };
+        let jobs = self.store.lease(request).await?;
+        let found = jobs.len();
+        if has_turns {
+            self.board().answered(jobs.iter().map(queue_of), found >= max as usize);
+        }
+        self.metrics.leased(&jobs);
+        let now = Instant::now();
+        let back: Vec<Settle> = jobs.into_iter().filter_map(|job| self.place(job, now)).collect();
+        if !back.is_empty() {
+            // Put back before the next call, which would find them gone otherwise.
+            self.store.settle(back).await?;
+        }
+        Ok(found)
+    }
+
+    /// Sends a job on its way, or says how it is put back.
+    fn place(self: &Arc<Self>, leased: LeasedJob, now: Instant) -> Option<Settle> {
+        let token = leased.token?;
+        let Some(target) = leased.view.deliver_to.clone() else {
+            return Some(Settle::new(token, release(None)));
+        };
+        let (queue, origin): (_, Arc<str>) = (queue_of(&leased), target.origin().into());
+        let job = &leased.view.job;
+        let bytes = job.body.len();
+        match self.board().place(&queue, &job.topic, &origin, bytes, now) {
+            Place::Go => {
+                self.metrics.deliveries.started(&origin);
+                let this = Arc::clone(self);
+                drop(tokio::spawn(this.deliver(leased, token, origin, now)));
+                None
+            }
+            Place::Back(wait) => Some(Settle::new(token, release(wait))),
+        }
+    }
+
+    /// Waits until nothing is under way.
+    async fn idle(&self) {
+        loop {
+            let landed = self.landed.notified();
+            if self.board().in_flight() == 0 {
+                return;
+            }
+            landed.await;
+        }
+    }
+
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Given back without blame: to its place, or so much later.
+pub(super) fn release(wait: Option<Duration>) -> Verdict {
+    let delay = wait.and_then(|wait| Delay::from_millis(outcome::millis(wait)).ok());
+    Verdict::Release { delay, priority: None }
+}
+
+/// Where a job was handed out from.
+fn queue_of(leased: &LeasedJob) -> Queue {
+    let job = &leased.view.job;
+    if job.line() == Line::PULL { Queue::Topic(job.topic.clone()) } else { Queue::Line(job.line()) }
+}
+
+#[cfg(test)]
+mod tests;
