@@ -9,6 +9,7 @@ mod cargo_test;
 mod examples;
 mod packages;
 mod python;
+mod receivers;
 mod schemathesis;
 mod server;
 mod simulation;
@@ -52,6 +53,11 @@ const STEPS: &[Step] = &[
         name: "beanstalk",
         about: "clients of beanstalkd in Python, Node, Go and Java drive a server",
         run: beanstalk_clients::run,
+    },
+    Step {
+        name: "receivers",
+        about: "the guide's receivers of webhooks, as printed (installs Node, Go and Java)",
+        run: receivers::run,
     },
     Step {
         name: "simulation",
