@@ -88,6 +88,10 @@ checks! {
     push: a_consumer_in_front_is_not_in_a_couriers_way pull_consumers_never_see_pushed_jobs a_topic_can_push_all_its_jobs couriers_skip_blocked_lines
         no_line_takes_more_than_its_share couriers_keep_to_a_topics_bounds
         a_blocked_topic_still_pushes_to_its_jobs_own_targets shares_are_by_topic_and_line
+        a_courier_is_woken_by_the_due_time a_courier_is_woken_by_a_topic_that_begins_to_push
+        a_waiting_courier_is_not_given_what_it_blocks several_couriers_get_each_job_once a_dropped_courier_loses_nothing
+        a_line_is_in_order what_fails_or_comes_back_stays_on_its_line the_last_deliveries_are_kept_and_no_more
+        a_push_is_signed_with_what_its_topic_has_now
         a_changed_target_changes_who_gets_the_job deliveries_are_kept_beside_the_job;
     status: tells_the_time closing_answers_those_who_wait;
 }

@@ -3,11 +3,12 @@
 use std::num::NonZeroU32;
 
 use dwell_core::{
-    Change, ChangeItem, Delivery, DeliveryAnswer, Edit, LeaseFrom, LeaseRequest, LeasedJob, Line, NewJob, Options,
-    PushLines, Rate, SetPause, Settle, Target, TopicPolicy, Verdict, When,
+    Change, ChangeItem, Delay, Delivery, DeliveryAnswer, Edit, LeaseFrom, LeaseRequest, LeasedJob, Line, NewJob,
+    Options, Priority, PushLines, Rate, Redrive, RedriveTopic, Secret, SetPause, Settle, State, Target, Timestamp,
+    TopicPolicy, Verdict, When,
 };
 
-use crate::suite::bench::{Bench, NACK, ids, job, named, soon, token, topic};
+use crate::suite::bench::{BURY, Bench, NACK, RELEASE, ids, job, named, secs, soon, token, topic};
 
 fn target(host: &str) -> Target {
     Target::new(&format!("https://{host}/hook"), &format!("https://{host}:443")).expect("a good target")
@@ -146,4 +147,126 @@ pub(super) async fn a_consumer_in_front_is_not_in_a_couriers_way(bench: Bench) {
     assert_eq!(ids(&soon(courier).await), ["a.example-0"]);
     bench.put(job("pulled")).await;
     assert_eq!(ids(&soon(consumer).await), ["pulled"]);
+}
+
+/// A courier that waits, and has had time to begin to: nothing tells when one does.
+async fn waiting_courier(bench: &Bench, lines: PushLines) -> tokio::task::JoinHandle<Vec<LeasedJob>> {
+    bench.policy(TopicPolicy::default()).await;
+    let courier = bench.spawn_lease(LeaseRequest::from(LeaseFrom::Push(lines)).up_to(100));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        bench.topic("t").await;
+    }
+    courier
+}
+
+fn pushed(name: &str, host: &str, when: When) -> NewJob {
+    let options = Options { deliver_to: Some(target(host)), ..Options::default() };
+    NewJob { options, when, ..job(name) }
+}
+
+pub(super) async fn a_courier_is_woken_by_the_due_time(bench: Bench) {
+    let courier = waiting_courier(&bench, shares(10)).await;
+    let due_at = bench.put(pushed("a", "a.example", When::In(secs(600)))).await.due_at;
+    bench.advance_to_before(due_at).await;
+    assert!(!courier.is_finished(), "early");
+    bench.advance_to(due_at).await;
+    assert_eq!(ids(&soon(courier).await), ["a"]);
+}
+
+pub(super) async fn a_courier_is_woken_by_a_topic_that_begins_to_push(bench: Bench) {
+    let courier = waiting_courier(&bench, shares(10)).await;
+    bench.put(job("a")).await;
+    assert!(!courier.is_finished(), "it is for those who pull");
+    bench.policy(TopicPolicy { deliver_to: Some(target("t.example")), ..TopicPolicy::default() }).await;
+    assert_eq!(ids(&soon(courier).await), ["a"]);
+}
+
+pub(super) async fn a_waiting_courier_is_not_given_what_it_blocks(bench: Bench) {
+    let dead = Line::of(Some(&target("dead.example")));
+    let lines = PushLines { blocked_lines: vec![dead], ..shares(10) };
+    let courier = waiting_courier(&bench, lines).await;
+    put_for(&bench, "dead.example", 3).await;
+    put_for(&bench, "fine.example", 1).await;
+    assert_eq!(ids(&soon(courier).await), ["fine.example-0"]);
+    assert_eq!(bench.topic("t").await.counts[State::Ready], 3, "what is blocked stays where it is");
+}
+
+pub(super) async fn several_couriers_get_each_job_once(bench: Bench) {
+    let first = waiting_courier(&bench, shares(1)).await;
+    let second = waiting_courier(&bench, shares(1)).await;
+    put_for(&bench, "a.example", 2).await;
+    let (first, second) = (soon(first).await, soon(second).await);
+    let mut seen = [ids(&first), ids(&second)].concat();
+    seen.sort_unstable();
+    assert_eq!(seen, ["a.example-0", "a.example-1"]);
+}
+
+pub(super) async fn a_dropped_courier_loses_nothing(bench: Bench) {
+    for round in 0..10 {
+        let courier = waiting_courier(&bench, shares(10)).await;
+        if round % 2 == 0 {
+            courier.abort();
+        }
+        let name = round.to_string();
+        bench.put(pushed(&name, "a.example", When::NOW)).await;
+        courier.abort();
+        // It may have got the job before it was dropped; then it holds it.
+        let held = match courier.await {
+            Ok(held) => held,
+            Err(_) => soon(bench.spawn_lease(LeaseRequest::from(LeaseFrom::Push(shares(10))))).await,
+        };
+        assert_eq!((ids(&held), held[0].view.job.attempt), (vec![name.as_str()], 1), "released uncounted");
+        bench.settle(&held[0], Verdict::Ack).await;
+    }
+}
+
+pub(super) async fn a_line_is_in_order(bench: Bench) {
+    let now = bench.now().await;
+    let at = |millis: u64| When::At(Timestamp::from_millis(now.as_millis() - millis).expect("in the past"));
+    bench.put(pushed("late", "a.example", at(1_000))).await;
+    bench.put(pushed("early", "a.example", at(5_000))).await;
+    bench.put(NewJob { priority: Priority(1), ..pushed("first", "a.example", at(10)) }).await;
+    assert_eq!(ids(&courier(&bench, shares(10)).await), ["first", "early", "late"]);
+}
+
+pub(super) async fn what_fails_or_comes_back_stays_on_its_line(bench: Bench) {
+    put_for(&bench, "a.example", 1).await;
+    let line = Line::of(Some(&target("a.example")));
+    let blocked = || PushLines { blocked_lines: vec![line], ..shares(10) };
+    let held = courier(&bench, shares(1)).await;
+    bench.settle(&held[0], RELEASE).await;
+    assert!(courier(&bench, blocked()).await.is_empty());
+    let held = courier(&bench, shares(1)).await;
+    assert_eq!(held[0].view.job.attempt, 1, "a release is not counted");
+    bench.settle(&held[0], BURY).await;
+    let redrive = Redrive::Topic(RedriveTopic::all(topic("t")));
+    assert_eq!(bench.store.redrive(redrive).await.expect("it answers").map(|done| done.redriven), Ok(1));
+    assert!(bench.try_lease().await.is_none() && courier(&bench, blocked()).await.is_empty());
+    assert_eq!(ids(&courier(&bench, shares(1)).await), ["a.example-0"]);
+}
+
+pub(super) async fn the_last_deliveries_are_kept_and_no_more(bench: Bench) {
+    put_for(&bench, "a.example", 1).await;
+    for number in 0..25 {
+        let held = courier(&bench, shares(1)).await;
+        let delivery =
+            Delivery { at: bench.now().await, took: number, status: None, answer: DeliveryAnswer::default() };
+        let verdict = Verdict::Nack { error: None, delay: Some(Delay::ZERO) };
+        let verdict = if number < 15 { verdict } else { RELEASE };
+        let settle = Settle { delivery: Some(delivery), ..Settle::new(token(&held[0]), verdict) };
+        assert_eq!(bench.store.settle(vec![settle]).await, Ok(vec![Ok(())]));
+    }
+    let kept: Vec<u64> = bench.get("a.example-0").await.job.deliveries.iter().map(|kept| kept.took).collect();
+    assert_eq!(kept, (5..25).collect::<Vec<_>>(), "twenty, newest last");
+}
+
+pub(super) async fn a_push_is_signed_with_what_its_topic_has_now(bench: Bench) {
+    let secret = |key: &[u8]| Secret::new(key).expect("a good key");
+    put_for(&bench, "a.example", 2).await;
+    assert!(bench.get("a.example-0").await.deliver_secrets.is_empty());
+    let secrets = vec![secret(b"new"), secret(b"old")];
+    bench.policy(TopicPolicy { deliver_secrets: secrets.clone(), ..TopicPolicy::default() }).await;
+    let held = courier(&bench, shares(10)).await;
+    assert!(held.iter().all(|job| job.view.deliver_secrets == secrets), "jobs that wait already, too");
 }
