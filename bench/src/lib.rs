@@ -6,3 +6,6 @@
 pub mod memory;
 pub mod random;
 pub mod server;
+
+/// What can go wrong: the message is all that is needed.
+pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

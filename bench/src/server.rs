@@ -1,11 +1,10 @@
 //! Servers under test: building Dwell's, and processes that end with whoever started them.
 
-use std::error::Error;
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-/// What can go wrong: the message is all that is needed.
-pub type Outcome<T> = Result<T, Box<dyn Error>>;
+use crate::Outcome;
 
 /// Builds `dwell` in release and says where it is.
 pub fn build() -> Outcome<PathBuf> {
@@ -18,6 +17,7 @@ pub fn build() -> Outcome<PathBuf> {
 }
 
 /// A process that is ended when it is no longer needed.
+#[derive(Debug)]
 pub struct Process(pub Child);
 
 impl Process {
@@ -39,5 +39,44 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         drop(self.kill());
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    process: Process,
+    /// Host and port.
+    pub address: String,
+}
+
+impl Server {
+    /// Starts a server on a free port with its jobs in `directory` and these flags.
+    pub fn start(binary: &Path, directory: &Path, flags: &[&str]) -> Outcome<Self> {
+        let data = directory.join("data");
+        let mut process = Command::new(binary)
+            .args(["serve", "--listen", "127.0.0.1:0", "--memory", "8GiB", "--data-dir"])
+            .arg(data)
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = process.stdout.take().ok_or("its output is piped")?;
+        let process = Process(process);
+        for line in BufReader::new(stdout).lines() {
+            if let Some(address) = line?.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next()) {
+                return Ok(Self { process, address: address.to_owned() });
+            }
+        }
+        Err("the server said no address".into())
+    }
+
+    /// Kibibytes of memory that it holds.
+    pub fn memory(&self) -> Outcome<u64> {
+        self.process.memory()
+    }
+
+    /// Ends it.
+    pub fn stop(mut self) -> Outcome<()> {
+        self.process.kill()
     }
 }

@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use dwell_bench::server::{self, Outcome};
+use dwell_bench::Outcome;
+use dwell_bench::server;
 
 use self::load::Load;
 use self::peers::{PEERS, Peer};

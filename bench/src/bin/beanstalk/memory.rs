@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use beanstalk_protocol::{Command, Put, Reply};
-use dwell_bench::server::Outcome;
+use dwell_bench::Outcome;
 use tokio::runtime::Builder;
 
 use crate::load::Client;

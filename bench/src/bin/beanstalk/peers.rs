@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use dwell_bench::server::{Outcome, Process};
+use dwell_bench::Outcome;
+use dwell_bench::server::Process;
 
 /// A server that speaks the protocol.
 pub(crate) struct Peer {

@@ -3,7 +3,6 @@
 
 #![expect(clippy::cast_precision_loss, reason = "figures are for people to read")]
 
-mod dwell;
 mod load;
 mod parked;
 mod redis;
@@ -14,7 +13,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use dwell_bench::server::{self, Outcome};
+use dwell_bench::Outcome;
+use dwell_bench::server::{self, Server};
 
 /// Measure durable puts over HTTP, beside Redis with a sorted set and a hash.
 ///
@@ -96,7 +96,7 @@ fn run(args: &Args) -> Outcome<()> {
 
 fn on_fresh_server<T>(args: &Args, binary: &Path, measure: impl FnOnce(&str) -> Outcome<T>) -> Outcome<T> {
     let directory = tempfile::tempdir_in(&args.directory)?;
-    let server = dwell::Server::start(binary, directory.path())?;
+    let server = Server::start(binary, directory.path(), &[])?;
     let measured = measure(&server.address);
     server.stop()?;
     measured

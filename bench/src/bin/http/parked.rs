@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dwell_bench::server::Outcome;
+use dwell_bench::Outcome;
+use dwell_bench::server::Server;
 use tokio::runtime::Builder;
 
 use crate::load::Connection;
-use crate::{Args, dwell, print};
+use crate::{Args, print};
 
 /// Parks consumers, one connection each, and says how much larger the server became.
 pub(crate) fn measure(args: &Args, binary: &Path) -> Outcome<()> {
     let directory = tempfile::tempdir_in(&args.directory)?;
-    let server = dwell::Server::start(binary, directory.path())?;
+    let server = Server::start(binary, directory.path(), &[])?;
     let before = server.memory()?;
     let body = "{\"wait\": \"60s\"}";
     let request = format!(

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use dwell_bench::server::{Outcome, Process};
+use dwell_bench::Outcome;
+use dwell_bench::server::Process;
 
 use crate::Args;
 

@@ -44,8 +44,12 @@ impl Dispatcher {
             }
             None => Settle::new(token, release(None)),
         };
+        self.end(&origin, landing.as_ref());
         self.settle(settle, &origin).await;
-        self.end(&origin, landing.as_ref(), view.job.body.len());
+        if self.board().settled(view.job.body.len()) {
+            self.changed.notify_one();
+        }
+        self.landed.notify_waiters();
     }
 
     /// Makes the attempt and holds on to the lease meanwhile; `None` if there is no more time for it.
@@ -83,8 +87,9 @@ impl Dispatcher {
         tracing::warn!(origin, "the outcome of a delivery is not kept: the store had no room for it");
     }
 
-    fn end(&self, origin: &str, landing: Option<&Landing>, bytes: usize) {
-        let (turn, is_news) = self.board().ended(origin, landing, bytes, Instant::now());
+    /// The target has room for the next, before this one is settled.
+    fn end(&self, origin: &str, landing: Option<&Landing>) {
+        let (turn, is_news) = self.board().ended(origin, landing, Instant::now());
         match turn {
             Some(Turn::Opened(wait)) => {
                 tracing::warn!(origin, seconds = wait.as_secs(), "a target is down; it is left alone for a while");
@@ -96,7 +101,6 @@ impl Dispatcher {
         if is_news {
             self.changed.notify_one();
         }
-        self.landed.notify_waiters();
     }
 }
 

@@ -18,6 +18,8 @@ use tokio::time::Instant;
 use super::courier::Landing;
 use super::origin::{Breaker, Origin, START, Turn};
 
+/// Jobs of one queue in one call where there is no room for [`START`] of them.
+const SOME: usize = 4;
 /// How often closed queues are sifted, how many of them, and how many jobs of each.
 const SIFT_EVERY: Duration = Duration::from_secs(1);
 const SIFTED: usize = 8;
@@ -130,13 +132,18 @@ impl Board {
         }
         self.turn = self.turn.wrapping_add(1);
         let max = u32::try_from(free).unwrap_or(u32::MAX).min(dwell_core::limits::MAX_LEASE);
-        let (many, one) = (self.closed(START, now), self.closed(1, now));
-        let with_turns: BTreeSet<Queue> = many.union(&self.served).cloned().collect();
+        let mut closed = self.closed(START, now);
+        let with_turns: BTreeSet<Queue> = closed.union(&self.served).cloned().collect();
         let mut calls = vec![call(max, START, &with_turns)];
-        // What has room for one but not for many at once.
-        if one != many {
-            calls.push(call(max, 1, &one));
+        // What has room for some but not for many at once.
+        for each in [SOME, 1] {
+            let fewer = self.closed(each, now);
+            if fewer != closed {
+                calls.push(call(max, each, &fewer));
+                closed = fewer;
+            }
         }
+        let one = closed;
         let sift = self.sift(&one, now);
         if !sift.is_empty() {
             let all: BTreeSet<Queue> = self.queues.keys().filter(|queue| !sift.contains(*queue)).cloned().collect();
@@ -155,9 +162,10 @@ impl Board {
             let count = origin.queues.len().max(1);
             for queue in origin.queues.iter().cycle().skip(self.turn % count).take(origin.queues.len()) {
                 let Some(known) = self.queues.get(queue) else { continue };
-                // A line brings so many from each topic; where that is more than there will ever be room for, half of
-                // the room is enough.
-                let need = (each * known.topics.len().max(1)).min((origin.limit / 2).max(1));
+                // A line brings so many from each topic; where even one of each is more than there will ever be room
+                // for, half of the room is enough.
+                let need = each * known.topics.len().max(1);
+                let need = if each == 1 { need.min((origin.limit / 2).max(1)) } else { need };
                 // One that takes many at once is not worth a call for one.
                 let need = if origin.limit >= 2 * START { need.max(START) } else { need };
                 let need = if origin.breaker == Breaker::Closed { need } else { 1 };
@@ -270,19 +278,11 @@ impl Board {
         entry.queues.insert(queue.clone());
     }
 
-    /// A delivery has ended; with no landing if it was given up. Says what the breaker did, and whether to plan anew.
-    pub(super) fn ended(
-        &mut self,
-        origin: &str,
-        landing: Option<&Landing>,
-        bytes: usize,
-        now: Instant,
-    ) -> (Option<Turn>, bool) {
-        let was_full = self.in_flight >= self.caps.total || self.bytes >= self.caps.bytes;
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
+    /// A delivery has ended, and its target has room again; with no landing if it was given up. Says what the breaker
+    /// did, and whether to plan anew. The job itself is under way until it is [`Board::settled`].
+    pub(super) fn ended(&mut self, origin: &str, landing: Option<&Landing>, now: Instant) -> (Option<Turn>, bool) {
         let share = self.share();
-        let Some(known) = self.origins.get_mut(origin) else { return (None, was_full) };
+        let Some(known) = self.origins.get_mut(origin) else { return (None, false) };
         let turn = if let Some(landing) = landing {
             known.landed(landing, self.caps.each, now)
         } else {
@@ -291,7 +291,15 @@ impl Board {
         };
         let room = known.room(share, now);
         let is_news = if known.limit >= 2 * START { room > 0 && room.is_multiple_of(START) } else { room > 0 };
-        (turn, was_full || turn.is_some() || is_news || known.in_flight == 0)
+        (turn, turn.is_some() || is_news || known.in_flight == 0)
+    }
+
+    /// A delivery is over and done with. Says whether to plan anew.
+    pub(super) fn settled(&mut self, bytes: usize) -> bool {
+        let was_full = self.in_flight >= self.caps.total || self.bytes >= self.caps.bytes;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        was_full
     }
 
     /// Forgets what has not been heard of for long, so that nothing grows with the number of targets ever met.

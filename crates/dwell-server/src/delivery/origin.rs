@@ -9,7 +9,7 @@ use super::board::Queue;
 use super::courier::Landing;
 
 /// Deliveries at once to a target that nothing is known of, and how many more jobs one lease call takes for it.
-pub(super) const START: usize = 8;
+pub(super) const START: usize = 16;
 
 /// Strikes in a row after which a target is left alone for a while.
 const OUT: u32 = 20;
@@ -83,7 +83,7 @@ impl Origin {
         }
     }
 
-    /// A delivery has ended so.
+    /// A delivery has ended so; its place is free.
     pub(super) fn landed(&mut self, landing: &Landing, most: usize, now: Instant) -> Option<Turn> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.used_at = now;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::receiver::{Receiver, Reply};
 use super::{push, server, until_live};
+use crate::client::millis;
 use crate::server::{timed, until};
 
 #[test]
@@ -27,6 +28,17 @@ fn deliveries_under_way_finish_before_the_server_ends() {
     server.start_again();
     until_live(&server, "t", 0);
     assert!(receiver.rest().is_empty());
+}
+
+#[test]
+fn the_lease_is_held_for_as_long_as_a_delivery_is_under_way() {
+    let (server, receiver) = (server(), Receiver::new(|_| Reply::Hang));
+    push(&server, "a", &receiver.url("/"), json!({}));
+    receiver.next();
+    let ends_at = || millis(&server.job("t", "a")["lease_expires_at"]);
+    let first = ends_at();
+    until("the lease is extended", || ends_at() > first);
+    assert_eq!(server.job("t", "a")["consumer"], "dwell push");
 }
 
 #[test]
