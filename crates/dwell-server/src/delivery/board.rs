@@ -18,6 +18,8 @@ use tokio::time::Instant;
 use super::courier::Landing;
 use super::origin::{Breaker, Origin, START, Turn};
 
+/// Jobs of one call: a store looks at the heads of all lines for each of them, and has others to serve.
+const MOST_A_CALL: u32 = 256;
 /// Jobs of one queue in one call where there is no room for [`START`] of them.
 const SOME: usize = 4;
 /// How often closed queues are sifted, how many of them, and how many jobs of each.
@@ -28,6 +30,9 @@ const SIFT_DEPTH: usize = 64;
 const SOON: Duration = Duration::from_secs(1);
 /// Jobs of one queue that are moved a second, so that a backlog is not rewritten over and over.
 const MOST_MOVED: u32 = 256;
+/// Queues that are known at once, and topics of a line that are told apart: what is more is put back and comes later.
+const MOST_KNOWN: usize = 4_096;
+const MOST_TOPICS: usize = 64;
 /// What is not heard of for this long is forgotten.
 const FORGET: Duration = Duration::from_mins(1);
 
@@ -96,6 +101,11 @@ pub(super) struct Board {
     queues: BTreeMap<Queue, Known>,
     in_flight: usize,
     bytes: usize,
+    /// Targets that may close a queue: they have something under way, are down, or have several queues or topics. Of all
+    /// others there may be thousands, and none of them needs a look.
+    busy: BTreeSet<Arc<str>>,
+    /// Queues that are closed by the last plan.
+    closed: BTreeSet<Queue>,
     /// Queues that had their turn while not all could be served.
     served: BTreeSet<Queue>,
     /// Turns the order of a target's queues, so that each is first once.
@@ -112,6 +122,8 @@ impl Board {
             queues: BTreeMap::new(),
             in_flight: 0,
             bytes: 0,
+            busy: BTreeSet::new(),
+            closed: BTreeSet::new(),
             served: BTreeSet::new(),
             turn: 0,
             sifted_at: now,
@@ -131,19 +143,14 @@ impl Board {
             return Plan { now: Vec::new(), park: None, wake: None };
         }
         self.turn = self.turn.wrapping_add(1);
-        let max = u32::try_from(free).unwrap_or(u32::MAX).min(dwell_core::limits::MAX_LEASE);
-        let mut closed = self.closed(START, now);
-        let with_turns: BTreeSet<Queue> = closed.union(&self.served).cloned().collect();
+        let max = u32::try_from(free).unwrap_or(u32::MAX).min(MOST_A_CALL);
+        let (many, some, one) = (self.closed(START, now), self.closed(SOME, now), self.closed(1, now));
+        let with_turns: BTreeSet<Queue> = many.union(&self.served).cloned().collect();
         let mut calls = vec![call(max, START, &with_turns)];
-        // What has room for some but not for many at once.
-        for each in [SOME, 1] {
-            let fewer = self.closed(each, now);
-            if fewer != closed {
-                calls.push(call(max, each, &fewer));
-                closed = fewer;
-            }
+        // What has room for some but not for many at once; for what has room for one, the call to wait in will do.
+        if some != many {
+            calls.push(call(max, SOME, &some));
         }
-        let one = closed;
         let sift = self.sift(&one, now);
         if !sift.is_empty() {
             let all: BTreeSet<Queue> = self.queues.keys().filter(|queue| !sift.contains(*queue)).cloned().collect();
@@ -156,27 +163,21 @@ impl Board {
     /// Queues that must not give `each` jobs a topic now, since no target known on them has room for that.
     fn closed(&self, each: usize, now: Instant) -> BTreeSet<Queue> {
         let share = self.share();
-        let mut open = BTreeSet::new();
-        for origin in self.origins.values() {
+        let (mut closed, mut open) = (BTreeSet::new(), BTreeSet::new());
+        for origin in self.busy.iter().filter_map(|origin| self.origins.get(origin)) {
             let mut room = origin.room(share, now);
             let count = origin.queues.len().max(1);
             for queue in origin.queues.iter().cycle().skip(self.turn % count).take(origin.queues.len()) {
                 let Some(known) = self.queues.get(queue) else { continue };
-                // A line brings so many from each topic; where even one of each is more than there will ever be room
-                // for, half of the room is enough.
-                let need = each * known.topics.len().max(1);
-                let need = if each == 1 { need.min((origin.limit / 2).max(1)) } else { need };
-                // One that takes many at once is not worth a call for one.
-                let need = if origin.limit >= 2 * START { need.max(START) } else { need };
-                let need = if origin.breaker == Breaker::Closed { need } else { 1 };
-                if room >= need && (each == 1 || origin.breaker == Breaker::Closed) {
-                    room -= need;
-                    open.insert(queue.clone());
-                }
+                let need = need(origin, known, each);
+                let is_open = room >= need && (each == 1 || origin.breaker == Breaker::Closed);
+                room -= if is_open { need } else { 0 };
+                let is_open = is_open || known.origins.iter().any(|origin| !self.busy.contains(origin));
+                if is_open && known.moved < MOST_MOVED { &mut open } else { &mut closed }.insert(queue.clone());
             }
         }
-        let is_closed = |(queue, known): &(&Queue, &Known)| !open.contains(*queue) || known.moved >= MOST_MOVED;
-        self.queues.iter().filter(is_closed).map(|(queue, _)| queue.clone()).collect()
+        closed.retain(|queue| !open.contains(queue));
+        closed
     }
 
     /// Deliveries that one target may have under way: all that it takes, while there is room for everybody.
@@ -185,29 +186,38 @@ impl Board {
         if self.in_flight < half {
             return self.caps.each;
         }
-        let active = self.origins.values().filter(|origin| origin.in_flight > 0).count();
+        let busy = self.busy.iter().filter_map(|origin| self.origins.get(origin));
+        let active = busy.filter(|origin| origin.in_flight > 0).count();
         (half / active.max(1)).clamp(1, self.caps.each)
     }
 
     /// Notes which queues are closed, and picks those to look into.
     fn sift(&mut self, closed: &BTreeSet<Queue>, now: Instant) -> BTreeSet<Queue> {
-        for (queue, known) in &mut self.queues {
-            known.closed_since = closed.contains(queue).then(|| known.closed_since.unwrap_or(now));
+        for opened in self.closed.difference(closed) {
+            if let Some(known) = self.queues.get_mut(opened) {
+                known.closed_since = None;
+            }
         }
+        for queue in closed {
+            if let Some(known) = self.queues.get_mut(queue) {
+                known.closed_since.get_or_insert(now);
+            }
+        }
+        self.closed.clone_from(closed);
         if now < self.sifted_at + SIFT_EVERY {
             return BTreeSet::new();
         }
         self.sifted_at = now;
         self.queues.values_mut().for_each(|known| known.moved = 0);
-        let long = self.queues.iter().filter(|(_, known)| known.closed_since.is_some_and(|at| at + SIFT_EVERY <= now));
-        let long: Vec<&Queue> = long.map(|(queue, _)| queue).collect();
+        let is_long = |queue: &&Queue| self.queues[*queue].closed_since.is_some_and(|at| at + SIFT_EVERY <= now);
+        let long: Vec<&Queue> = closed.iter().filter(is_long).collect();
         let start = self.turn % long.len().max(1);
         long.iter().cycle().skip(start).take(long.len().min(SIFTED)).map(|queue| (*queue).clone()).collect()
     }
 
     fn wake(&self, closed: &BTreeSet<Queue>, now: Instant) -> Option<Instant> {
-        let probes = self.origins.values().filter(|origin| !origin.queues.is_empty());
-        let probes = probes.filter_map(|origin| match origin.breaker {
+        let busy = self.busy.iter().filter_map(|origin| self.origins.get(origin));
+        let probes = busy.filter_map(|origin| match origin.breaker {
             Breaker::Open { until, .. } if until > now => Some(until),
             Breaker::Open { .. } | Breaker::Closed | Breaker::Probing { .. } => None,
         });
@@ -235,15 +245,17 @@ impl Board {
     ) -> Place {
         self.learn(queue, topic, origin, now);
         let share = self.share();
-        let known = self.origins.get_mut(origin).expect("learnt just now");
+        let known = self.origins.entry(Arc::clone(origin)).or_insert_with(|| Origin::new(now));
         if known.room(share, now) > 0 && self.in_flight < self.caps.total {
             known.take(now);
             self.in_flight += 1;
             self.bytes += bytes;
+            self.note_busy(origin);
             return Place::Go;
         }
         let breaker = known.breaker;
-        let queue = self.queues.get_mut(queue).expect("learnt just now");
+        // One queue too many to be known: it cannot be closed, so its jobs come back later.
+        let Some(queue) = self.queues.get_mut(queue) else { return Place::Back(Some(SOON)) };
         if queue.origins.len() == 1 && queue.closed_since.is_none() {
             return Place::Back(None);
         }
@@ -257,13 +269,18 @@ impl Board {
 
     /// Remembers where a target's jobs come from.
     fn learn(&mut self, queue: &Queue, topic: &TopicName, origin: &Arc<str>, now: Instant) {
+        if self.queues.len() >= MOST_KNOWN && !self.queues.contains_key(queue) {
+            return;
+        }
         let known = self.queues.entry(queue.clone()).or_insert_with(|| Known {
             origins: BTreeSet::new(),
             topics: BTreeSet::new(),
             closed_since: None,
             moved: 0,
         });
-        known.topics.insert(topic.clone());
+        if known.topics.len() < MOST_TOPICS {
+            known.topics.insert(topic.clone());
+        }
         if matches!(queue, Queue::Topic(_)) && !known.origins.contains(origin) {
             // A topic has one target; this is its new one.
             for old in std::mem::take(&mut known.origins) {
@@ -276,6 +293,19 @@ impl Board {
         let entry = self.origins.entry(Arc::clone(origin)).or_insert_with(|| Origin::new(now));
         entry.used_at = now;
         entry.queues.insert(queue.clone());
+        self.note_busy(origin);
+    }
+
+    /// Notes whether a target needs a look at every plan.
+    fn note_busy(&mut self, origin: &str) {
+        let Some((name, known)) = self.origins.get_key_value(origin) else { return };
+        let topics = |queue: &Queue| self.queues.get(queue).map_or(0, |known| known.topics.len());
+        let is_wide = known.queues.len() > 1 || known.queues.iter().any(|queue| topics(queue) > 1);
+        if known.in_flight > 0 || known.breaker != Breaker::Closed || is_wide {
+            self.busy.insert(Arc::clone(name));
+        } else {
+            self.busy.remove(name);
+        }
     }
 
     /// A delivery has ended, and its target has room again; with no landing if it was given up. Says what the breaker
@@ -291,7 +321,9 @@ impl Board {
         };
         let room = known.room(share, now);
         let is_news = if known.limit >= 2 * START { room > 0 && room.is_multiple_of(START) } else { room > 0 };
-        (turn, turn.is_some() || is_news || known.in_flight == 0)
+        let is_news = turn.is_some() || is_news || known.in_flight == 0;
+        self.note_busy(origin);
+        (turn, is_news)
     }
 
     /// A delivery is over and done with. Says whether to plan anew.
@@ -321,7 +353,22 @@ impl Board {
         for origin in self.origins.values_mut() {
             origin.queues.retain(|queue| self.queues.contains_key(queue));
         }
+        self.busy.retain(|origin| self.origins.contains_key(origin));
+        self.closed.retain(|queue| self.queues.contains_key(queue));
     }
+}
+
+/// How much room a target must have for a queue of its own to be open.
+fn need(origin: &Origin, known: &Known, each: usize) -> usize {
+    if origin.breaker != Breaker::Closed {
+        return 1;
+    }
+    // A line brings so many from each topic; where even one of each is more than there will ever be room for, half of the
+    // room is enough.
+    let need = each * known.topics.len().max(1);
+    let need = if each == 1 { need.min((origin.limit / 2).max(1)) } else { need };
+    // One that takes many at once is not worth a call for one.
+    if origin.limit >= 2 * START { need.max(START) } else { need }
 }
 
 fn call(max: u32, per_line: usize, closed: &BTreeSet<Queue>) -> Call {
