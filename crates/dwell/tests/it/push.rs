@@ -5,6 +5,7 @@ mod guard;
 mod isolation;
 mod many;
 mod receiver;
+mod secure;
 mod signature;
 mod stopping;
 mod targets;
