@@ -75,7 +75,7 @@ impl Trusting {
         Self { process, client: Client::new(address), _directory: directory }
     }
 
-    fn put(&self, url: String) {
+    fn put(&self, url: &str) {
         self.client.put_job("t", "a", json!({"deliver_to": url, "retry": {"attempts": 1}}));
     }
 
@@ -98,7 +98,7 @@ fn a_target_with_a_good_certificate_is_called() {
     let authority = Authority::new();
     let server = Trusting::start(&authority);
     let (address, got) = authority.target("localhost");
-    server.put(format!("https://localhost:{}/hook", address.port()));
+    server.put(&format!("https://localhost:{}/hook", address.port()));
     let got = got.join().unwrap();
     assert!(got.starts_with("POST /hook HTTP/1.1\r\n") && got.contains("webhook-id: msg_"), "{got}");
     until("it is acked", || server.client.topic("t")["totals"]["acked"] == 1);
@@ -110,7 +110,7 @@ fn a_target_with_a_certificate_of_somebody_elses_is_not() {
     let server = Trusting::start(&authority);
     let (stranger, other_name) = (Authority::new().target("localhost"), authority.target("other.example"));
     for (address, got) in [stranger, other_name] {
-        server.put(format!("https://localhost:{}/hook", address.port()));
+        server.put(&format!("https://localhost:{}/hook", address.port()));
         assert_eq!(got.join().unwrap(), "", "nothing is said to it");
         let error = server.buried()["last_error"].clone();
         assert!(
