@@ -6,7 +6,8 @@ use super::tally::Tally;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace, tally: &mut Tally) -> anyhow::Result<()> {
-    // The README's first minute is run as it is printed; Dwell is held against beanstalkd.
-    packages::need_all(&[("curl", "curl"), ("bash", "bash"), ("beanstalkd", "beanstalkd")])?;
+    // The README's first minute is run as it is printed; Dwell is held against beanstalkd, and runs on Redis.
+    let programs = ["curl", "bash", "beanstalkd", "redis-server"];
+    packages::need_all(&programs.map(|program| (program, program)))?;
     cargo_test::stream(workspace, &["--workspace"], tally)
 }

@@ -75,8 +75,9 @@ impl Pair {
 
     async fn take(&mut self, step: &Step) -> Outcome {
         if !self.clock.is_frozen() {
-            // Tells the times of two steps apart by more than the clock can drift.
-            self.pass(TOLERANCE + 5_000);
+            // Tells the times of two steps apart by more than the clock can drift, and keeps them apart from the ends of
+            // leases of a minute: 24 s do not divide it.
+            self.pass(TOLERANCE + 9_000);
         }
         match step {
             Step::Put { .. } => self.put(step).await,
@@ -112,7 +113,9 @@ impl Pair {
 
     fn pass(&mut self, millis: u64) {
         self.now = self.now.plus(millis);
-        self.clock.advance(millis);
+        // Delays count from the millisecond after a call: a running clock may still be within the one before.
+        let rounding = u64::from(!self.clock.is_frozen());
+        self.clock.advance(millis + rounding);
     }
 
     async fn put(&mut self, step: &Step) -> Outcome {

@@ -100,9 +100,11 @@ impl Bench {
         self.store.status().await.expect("status always answers").now
     }
 
-    /// Moves the store's time on.
+    /// Moves the store's time on, to where what a call began that long ago is over: delays count from the millisecond
+    /// after the call, and a running clock may still be within the one before.
     pub(super) fn advance(&self, by: Delay) {
-        self.clock.advance(by.as_millis());
+        let rounding = u64::from(!self.clock.is_frozen());
+        self.clock.advance(by.as_millis() + rounding);
     }
 
     /// Moves the store's time to `at`.

@@ -1,0 +1,12 @@
+//! The verbs of the store, one file a family.
+
+mod change;
+mod lease;
+mod look;
+mod put;
+mod redrive;
+mod settle;
+mod topics;
+
+pub(crate) use lease::Attempt;
+pub(crate) use topics::read_names;

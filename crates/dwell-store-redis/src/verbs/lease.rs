@@ -1,0 +1,318 @@
+//! Handing out.
+//!
+//! A lease of one topic is one call. Over several topics, or for a courier, the heads are looked at first, and what is
+//! best is then leased topic by topic: each lease chooses again, so what was seen is only how many to ask each for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dwell_core::state::{self, Command, Grant};
+use dwell_core::{
+    JobView, LeaseFrom, LeaseRequest, LeasedJob, Line, Number, Phase, PushLines, Settle, StoreError, Timestamp,
+    TopicName, Ttr, Verdict, limits,
+};
+use futures_util::future::try_join_all;
+
+use crate::inner::{Act, CALL_BYTES, CALL_JOBS, Inner, Looked, Place};
+use crate::record;
+use crate::reply::Reply;
+use crate::script;
+
+/// What one look for jobs came to.
+#[derive(Debug, Default)]
+pub(crate) struct Attempt {
+    pub(crate) jobs: Vec<LeasedJob>,
+    /// With no jobs: from when on there may be some, as far as is known.
+    pub(crate) next: Option<Timestamp>,
+}
+
+impl Attempt {
+    fn sooner(&mut self, next: Option<Timestamp>) {
+        self.next = match (self.next, next) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// A ready job at the head of its queue.
+struct Head {
+    queue: (TopicName, Line),
+    order: (u64, Timestamp, Number),
+    length: usize,
+}
+
+/// How much one call of a lease may take.
+struct Share {
+    jobs: usize,
+    /// What is left of the answer.
+    bytes: usize,
+    /// Nothing has been taken yet: one job fits anyway.
+    first: bool,
+    /// Whether or not time has done things that nobody has seen to.
+    anyway: bool,
+}
+
+impl Inner {
+    /// Looks for jobs once, without waiting.
+    pub(crate) async fn attempt(&self, request: &LeaseRequest) -> Result<Attempt, StoreError> {
+        match &request.from {
+            LeaseFrom::Number(number) => self.lease_number(*number, request).await,
+            LeaseFrom::Pull(topics) => match &topics[..] {
+                [topic] => {
+                    self.lease_queue(topic, Line::PULL, request, request.max as usize, limits::MAX_ANSWER_BYTES).await
+                }
+                topics => self.lease_best(request, Some(topics)).await,
+            },
+            LeaseFrom::Push(_) => self.lease_best(request, None).await,
+        }
+    }
+
+    /// Leases from one queue, call by call until there is enough or no more.
+    async fn lease_queue(
+        &self,
+        topic: &TopicName,
+        line: Line,
+        request: &LeaseRequest,
+        most: usize,
+        bytes: usize,
+    ) -> Result<Attempt, StoreError> {
+        let mut attempt = Attempt::default();
+        let mut left = bytes;
+        let mut anyway = false;
+        while attempt.jobs.len() < most {
+            let wanted = (most - attempt.jobs.len()).min(CALL_JOBS);
+            let share = Share { jobs: wanted, bytes: left, first: attempt.jobs.is_empty(), anyway };
+            let mut reply = self.lease_call(topic, line, request, &share).await?;
+            if reply.int()? == 1 {
+                anyway |= !self.pass_topic(topic, 1).await?;
+                continue;
+            }
+            let (next, policy, rows, more) = (reply.maybe_time()?, reply.bytes()?, reply.rows()?, reply.int()? == 1);
+            if rows.is_empty() {
+                attempt.sooner(next);
+                break;
+            }
+            let policy = record::read_policy(&policy)?;
+            let got = rows.len();
+            for row in rows {
+                let view = self.read_leased(row, &policy)?;
+                left = left.saturating_sub(view.job.body.len());
+                attempt.jobs.push(hand_over(view, request.auto_ack));
+            }
+            if got < wanted && !more {
+                break;
+            }
+        }
+        Ok(attempt)
+    }
+
+    async fn lease_call(
+        &self,
+        topic: &TopicName,
+        line: Line,
+        request: &LeaseRequest,
+        share: &Share,
+    ) -> Result<Reply, StoreError> {
+        let secrets: Vec<u8> = (0..share.jobs).flat_map(|_| self.dice.roll().to_be_bytes()).collect();
+        let consumer = request.consumer.as_ref().map_or("", |consumer| consumer.as_str());
+        let call = self.call(&script::LEASE, self.keys.of_topic(topic)).arg(topic.as_str());
+        let call = call.int(line.index().into()).flag(matches!(request.from, LeaseFrom::Push(_)));
+        let call = call.int(share.jobs as u64).int(CALL_BYTES as u64).int(request.ttr.map_or(0, Ttr::as_millis));
+        let call = call.int(self.defaults.ttr.as_millis()).arg(consumer).flag(request.auto_ack);
+        let call = call.arg(self.dice.roll().to_be_bytes()).flag(share.anyway).arg(secrets).flag(false);
+        let mut reply = self.ask(call.int(share.bytes as u64).flag(share.first)).await?;
+        self.saw(reply.time()?);
+        Ok(reply)
+    }
+
+    fn read_leased(&self, mut row: Reply, policy: &dwell_core::TopicPolicy) -> Result<JobView, StoreError> {
+        let (number, blob, state, body) = (row.number()?, row.bytes()?, row.bytes()?, row.bytes()?);
+        let job = record::read_job(number, &blob, &state, Some(&body))?;
+        Ok(JobView::new(job, self.about_now(), &self.rules(policy)))
+    }
+
+    /// Leases the best heads of several queues.
+    async fn lease_best(&self, request: &LeaseRequest, topics: Option<&[TopicName]>) -> Result<Attempt, StoreError> {
+        let mut attempt = Attempt::default();
+        let mut given: BTreeMap<(TopicName, Line), usize> = BTreeMap::new();
+        let mut bytes = 0;
+        while attempt.jobs.len() < request.max as usize {
+            let most = request.max as usize - attempt.jobs.len();
+            let (mut heads, next) = self.peek(request, topics, most).await?;
+            heads.sort_by_key(|head| head.order);
+            let mut wanted: BTreeMap<(TopicName, Line), (usize, usize)> = BTreeMap::new();
+            let (mut chosen, mut room) = (0, limits::MAX_ANSWER_BYTES.saturating_sub(bytes));
+            let mut full = false;
+            for head in heads {
+                if let LeaseFrom::Push(lines) = &request.from {
+                    let share = given.get(&head.queue).copied().unwrap_or(0);
+                    let share = share + wanted.get(&head.queue).map_or(0, |(jobs, _)| *jobs);
+                    if share >= lines.per_line.max(1) as usize {
+                        continue;
+                    }
+                }
+                let first = attempt.jobs.is_empty() && chosen == 0;
+                if chosen == most || (head.length > room && !first) {
+                    full = true;
+                    break;
+                }
+                room = room.saturating_sub(head.length);
+                chosen += 1;
+                let queue = wanted.entry(head.queue).or_default();
+                *queue = (queue.0 + 1, queue.1 + head.length);
+            }
+            if wanted.is_empty() {
+                attempt.sooner(next);
+                break;
+            }
+            let leases = wanted
+                .iter()
+                .map(|((topic, line), (jobs, length))| self.lease_queue(topic, *line, request, *jobs, *length));
+            let mut jobs: Vec<LeasedJob> = try_join_all(leases).await?.into_iter().flat_map(|got| got.jobs).collect();
+            if jobs.is_empty() {
+                // All of them went to somebody else.
+                continue;
+            }
+            jobs.sort_by_key(|job| job.view.job.order());
+            for job in &jobs {
+                bytes += job.view.job.body.len();
+                *given.entry((job.view.job.topic.clone(), job.view.job.line())).or_default() += 1;
+            }
+            attempt.jobs.extend(jobs);
+            if full {
+                break;
+            }
+        }
+        Ok(attempt)
+    }
+
+    /// The heads of the queues a request is for, and from when on there may be more.
+    async fn peek(
+        &self,
+        request: &LeaseRequest,
+        topics: Option<&[TopicName]>,
+        most: usize,
+    ) -> Result<(Vec<Head>, Option<Timestamp>), StoreError> {
+        let mut partitions: BTreeMap<usize, Vec<TopicName>> = BTreeMap::new();
+        let lines = match &request.from {
+            LeaseFrom::Push(lines) => lines.clone(),
+            LeaseFrom::Pull(_) | LeaseFrom::Number(_) => PushLines::default(),
+        };
+        if topics.is_none() {
+            partitions = (0..self.keys.partitions()).map(|partition| (partition, Vec::new())).collect();
+        }
+        for topic in topics.unwrap_or(&lines.blocked_topics) {
+            let named = partitions.entry(self.keys.of_topic(topic)).or_default();
+            if !named.contains(topic) {
+                named.push(topic.clone());
+            }
+        }
+        let courier = topics.is_none();
+        let most = if courier { most.min(lines.per_line.max(1) as usize) } else { most };
+        let looks = partitions.into_iter().map(|(partition, topics)| {
+            self.peek_in(partition, topics, courier.then_some(&lines), most, request.auto_ack)
+        });
+        let mut all = Attempt::default();
+        let mut heads = Vec::new();
+        for (found, next) in try_join_all(looks).await? {
+            heads.extend(found);
+            all.sooner(next);
+        }
+        Ok((heads, all.next))
+    }
+
+    async fn peek_in(
+        &self,
+        partition: usize,
+        topics: Vec<TopicName>,
+        courier: Option<&PushLines>,
+        most: usize,
+        acks: bool,
+    ) -> Result<(Vec<Head>, Option<Timestamp>), StoreError> {
+        let mut anyway = false;
+        loop {
+            let call = self.call(&script::PEEK, partition).flag(courier.is_some());
+            let mut call = call.int(most.min(CALL_JOBS) as u64).flag(anyway).int(topics.len() as u64).flag(acks);
+            for topic in &topics {
+                call.push(topic.as_str());
+            }
+            for line in courier.map_or(&[][..], |lines| &lines.blocked_lines) {
+                call.push(line.index().to_string());
+            }
+            let mut reply = self.ask(call).await?;
+            self.saw(reply.time()?);
+            let late = super::topics::read_names(reply.value()?)?;
+            if late.is_empty() || anyway {
+                let next = reply.maybe_time()?;
+                let heads = reply.rows()?.into_iter().map(read_head).collect::<Result<_, _>>()?;
+                return Ok((heads, next));
+            }
+            for topic in late {
+                anyway |= !self.pass_topic(&topic, 1).await?;
+            }
+        }
+    }
+
+    /// Leases one job, whatever its state.
+    async fn lease_number(&self, number: Number, request: &LeaseRequest) -> Result<Attempt, StoreError> {
+        let partition = self.keys.of_number(number);
+        let mut leased = false;
+        let mut decide = |_: usize, looked: &mut Looked, now: dwell_core::Now| {
+            leased = false;
+            let Looked::Live(live) = looked else { return (Act::Leave, Vec::new()) };
+            let policy = Arc::clone(&live.policy);
+            let rules = self.rules(&policy);
+            let past_ttl = rules.expires_at(&live.job).is_some_and(|at| at <= now.at);
+            let grant = Grant {
+                ttr: request.ttr,
+                secret: self.dice.roll(),
+                consumer: request.consumer.clone(),
+                by_number: true,
+            };
+            if past_ttl || state::apply(&mut live.job, Command::Lease(grant), &self.moment(now, &policy)).is_err() {
+                return (Act::Leave, Vec::new());
+            }
+            leased = true;
+            (Act::Set { blob: false }, vec![("leased", 1)])
+        };
+        let looked = self.update(partition, vec![(0, Place::Number(number))], true, &mut decide).await?.pop();
+        let Some((_, Looked::Live(live), now)) = looked.filter(|_| leased) else { return Ok(Attempt::default()) };
+        let job = hand_over(self.view(*live, now.at), false);
+        let Some(token) = job.token.filter(|_| request.auto_ack) else {
+            return Ok(Attempt { jobs: vec![job], next: None });
+        };
+        let acked = self.settle(vec![Settle::new(token, Verdict::Ack)]).await?;
+        let jobs = if acked == [Ok(())] { vec![LeasedJob { token: None, ..job }] } else { Vec::new() };
+        Ok(Attempt { jobs, next: None })
+    }
+
+    /// Takes back jobs whose receiver has gone away.
+    pub(crate) async fn give_back(&self, jobs: Vec<LeasedJob>) {
+        let release = Verdict::Release { delay: None, priority: None };
+        let tokens = jobs.into_iter().filter_map(|job| job.token);
+        let items: Vec<Settle> = tokens.map(|token| Settle::new(token, release.clone())).collect();
+        if !items.is_empty()
+            && let Err(error) = self.settle(items).await
+        {
+            tracing::warn!(%error, "leases that nobody received could not be given back; they run out");
+        }
+    }
+}
+
+fn hand_over(view: JobView, acked: bool) -> LeasedJob {
+    let token = match &view.job.phase {
+        Phase::Leased(lease) if !acked => Some(lease.token),
+        Phase::Leased(_) | Phase::Waiting | Phase::Buried(_) => None,
+    };
+    LeasedJob { view, token }
+}
+
+fn read_head(mut row: Reply) -> Result<Head, StoreError> {
+    let topic = row.text()?;
+    let topic = TopicName::new(&topic).map_err(|_| record::Unreadable("topic name"))?;
+    let line = u16::try_from(row.int()?).ok().and_then(Line::from_index).ok_or(record::Unreadable("line"))?;
+    let (priority, due_at, number) = (row.count()?, row.time()?, row.number()?);
+    let length = usize::try_from(row.count()?).unwrap_or(usize::MAX);
+    Ok(Head { queue: (topic, line), order: (priority, due_at, number), length })
+}

@@ -1,0 +1,8 @@
+//! The Redis store against the suite that defines a store, on real servers that the tests start.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod conformance;
+mod restarts;
+mod server;
+mod subject;

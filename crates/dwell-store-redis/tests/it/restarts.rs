@@ -1,0 +1,172 @@
+//! The engine ends and comes back; servers come and go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dwell_core::{Delay, JobId, LeaseRequest, Lookup, NewJob, Settle, State, Store, TopicName, Ttr, Verdict, When};
+use dwell_store_redis::{Address, Config, OpenError, RedisStore};
+
+use crate::server::Server;
+use crate::subject::prefix;
+
+fn topic() -> TopicName {
+    TopicName::new("t").unwrap()
+}
+
+fn job(id: &str, delay: u64) -> NewJob {
+    NewJob::new(topic(), JobId::new(id).unwrap(), When::In(Delay::from_millis(delay).unwrap()))
+}
+
+fn config(server: &Server) -> Config {
+    Config { prefix: prefix(), ..Config::new(Address::parse(&server.url()).unwrap()) }
+}
+
+async fn open(config: &Config) -> Arc<dyn Store> {
+    Arc::new(RedisStore::open(config).await.unwrap())
+}
+
+fn patient() -> LeaseRequest {
+    LeaseRequest::of(topic()).waiting(Duration::from_secs(30))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_killed_and_comes_back_has_everything() {
+    let mut server = Server::start();
+    let store = open(&config(&server)).await;
+    let jobs = (0..500).map(|k| job(&k.to_string(), 0)).collect();
+    assert!(store.put(jobs).await.unwrap().iter().all(Result::is_ok));
+    let held = store.lease(LeaseRequest::of(topic()).up_to(100)).await.unwrap();
+    let acks = held[..50].iter().map(|job| Settle::new(job.token.unwrap(), Verdict::Ack)).collect();
+    store.settle(acks).await.unwrap();
+    server.kill();
+    server.start_again();
+    let info = store.topic(topic()).await.unwrap().unwrap();
+    assert_eq!((info.counts[State::Ready], info.counts[State::Leased]), (400, 50));
+    let acks = held[50..].iter().map(|job| Settle::new(job.token.unwrap(), Verdict::Ack)).collect();
+    assert!(store.settle(acks).await.unwrap().iter().all(Result::is_ok), "leases outlive the engine's restart");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_wait_are_served_after_the_engine_came_back() {
+    let mut server = Server::start();
+    let config = config(&server);
+    let store = open(&config).await;
+    store.put(vec![job("later", 1_500)]).await.unwrap();
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.lease(patient()).await }
+    });
+    server.kill();
+    server.start_again();
+    let got = waiting.await.unwrap().unwrap();
+    assert_eq!(got[0].view.job.id.as_str(), "later");
+    // And what is put by another server afterwards is heard of, too.
+    let other = open(&config).await;
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.lease(patient()).await }
+    });
+    other.put(vec![job("now", 0)]).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap()[0].view.job.id.as_str(), "now");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wake_up_goes_from_one_server_to_another() {
+    let server = Server::start();
+    let config = config(&server);
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut slept = Duration::ZERO;
+    for k in 0..6 {
+        let waiting = tokio::spawn({
+            let one = Arc::clone(&one);
+            async move { one.lease(patient()).await }
+        });
+        while one.topic(topic()).await.unwrap().is_none_or(|info| info.waiting == 0) && k > 0 {
+            tokio::task::yield_now().await;
+        }
+        let begun = tokio::time::Instant::now();
+        other.put(vec![job(&k.to_string(), 0)]).await.unwrap();
+        let got = waiting.await.unwrap().unwrap();
+        slept += begun.elapsed();
+        other.settle(vec![Settle::new(got[0].token.unwrap(), Verdict::Ack)]).await.unwrap();
+    }
+    assert!(slept < Duration::from_secs(3), "six wake-ups took {slept:?}: they were left to the sweep");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_jobs_of_a_server_that_died_are_handed_out_again() {
+    let server = Server::start();
+    let config = config(&server);
+    let (dead, alive) = (open(&config).await, open(&config).await);
+    dead.put(vec![job("a", 0)]).await.unwrap();
+    let request = LeaseRequest { ttr: Some(Ttr::MIN), ..LeaseRequest::of(topic()) };
+    let begun = tokio::time::Instant::now();
+    assert_eq!(dead.lease(request).await.unwrap().len(), 1);
+    drop(dead);
+    // The first rest is a second, and a tenth of it at most.
+    let again = alive.lease(patient()).await.unwrap();
+    assert_eq!(again[0].view.job.attempt, 2);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(2) && took < Duration::from_millis(3_200), "ttr and rest took {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_does_not_answer_is_out_of_reach_and_said_so() {
+    let mut server = Server::start();
+    let store = open(&config(&server)).await;
+    store.put(vec![job("a", 0)]).await.unwrap();
+    server.kill();
+    let error = store.put(vec![job("b", 0)]).await.unwrap_err().to_string();
+    assert!(error.contains("out of reach") && error.contains("outcome of this call is unknown"), "{error}");
+    let status = store.status().await.unwrap();
+    assert!(!status.troubles.is_empty(), "{status:?}");
+    server.start_again();
+    assert_eq!(store.get(vec![Lookup::Next(topic(), State::Ready)]).await.unwrap().len(), 1, "it comes back by itself");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_refuses_what_it_cannot_keep_its_promises_on() {
+    let server = Server::with(&["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]);
+    let refused = RedisStore::open(&config(&server)).await.err().unwrap().to_string();
+    assert!(refused.contains("allkeys-lru") && refused.contains("set noeviction"), "{refused}");
+
+    let server = Server::start();
+    let config = config(&server);
+    RedisStore::open(&config).await.unwrap();
+    let other = Config { partitions: 7, ..config.clone() };
+    assert!(matches!(RedisStore::open(&other).await.err().unwrap(), OpenError::Layout { .. }));
+    for (prefix, partitions) in [("", 64), ("a{b", 64), ("a}", 64), ("a", 0), ("a", 257)] {
+        let wrong = Config { prefix: prefix.to_owned(), partitions, ..config.clone() };
+        assert!(RedisStore::open(&wrong).await.is_err(), "{prefix:?} {partitions}");
+    }
+    let nowhere = Config::new(Address::parse(&format!("redis://127.0.0.1:{}", crate::server::free_port())).unwrap());
+    let refused = RedisStore::open(&nowhere).await.err().unwrap().to_string();
+    assert!(refused.starts_with("cannot reach redis at 127.0.0.1:"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_memory_refuses_puts_and_nothing_else() {
+    let server = Server::with(&["--maxmemory", "20mb", "--maxmemory-policy", "noeviction"]);
+    let store = open(&config(&server)).await;
+    let body = dwell_core::Body::Bytes(vec![7; 900].into());
+    let mut full = false;
+    for batch in 0..400 {
+        let jobs = (0..100).map(|k| NewJob { body: body.clone(), ..job(&format!("{batch}-{k}"), 0) }).collect();
+        let answers = store.put(jobs).await.unwrap();
+        full = answers.contains(&Err(dwell_core::PutError::StorageFull));
+        if full {
+            break;
+        }
+    }
+    assert!(full, "memory is never full");
+    let held = store.lease(LeaseRequest::of(topic()).up_to(100)).await.unwrap();
+    assert_eq!(held.len(), 100);
+    let nack = Verdict::Nack { error: None, delay: None };
+    let nacks = held[..50].iter().map(|job| Settle::new(job.token.unwrap(), nack.clone())).collect();
+    assert!(store.settle(nacks).await.unwrap().iter().all(Result::is_ok));
+    let acks = held[50..].iter().map(|job| Settle::new(job.token.unwrap(), Verdict::Ack)).collect();
+    assert!(store.settle(acks).await.unwrap().iter().all(Result::is_ok));
+    let all = LeaseRequest { auto_ack: true, ..LeaseRequest::of(topic()).up_to(1_000) };
+    while !store.lease(all.clone()).await.unwrap().is_empty() {}
+    assert!(store.put(vec![job("again", 0)]).await.unwrap()[0].is_ok(), "it resumes by itself");
+}

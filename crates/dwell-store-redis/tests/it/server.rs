@@ -1,0 +1,93 @@
+//! Real Redis servers, on free ports of this machine, that go when the test lets go.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A Redis server in a directory of its own.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    child: Child,
+    directory: TempDir,
+    arguments: Vec<String>,
+}
+
+impl Server {
+    /// A server that writes to disk every second, as the documentation advises.
+    pub(crate) fn start() -> Self {
+        Self::with(&["--appendonly", "yes", "--appendfsync", "everysec"])
+    }
+
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let directory = tempfile::tempdir().unwrap();
+        // Another program may take the port between our letting go of it and the server's start: then the next one.
+        for _ in 0..20 {
+            let port = free_port();
+            if let Some(child) = launch(port, &directory, &arguments) {
+                return Self { port, child, directory, arguments };
+            }
+        }
+        panic!("redis-server does not start; is it installed?");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends it without a word.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again on what it left.
+    pub(crate) fn start_again(&mut self) {
+        self.child = launch(self.port, &self.directory, &self.arguments).expect("its port is still free");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Starts a server and waits until it says that it is ready; `None` if it ended instead.
+fn launch(port: u16, directory: &TempDir, arguments: &[String]) -> Option<Child> {
+    let mut child = Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"])
+        .arg("--dir")
+        .arg(directory.path())
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is installed (on Debian: apt-get install redis-server)");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+    if says(&mut lines, "Ready to accept connections") {
+        // Its log must go somewhere, or it waits for a reader.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        return Some(child);
+    }
+    child.wait().ok();
+    None
+}
+
+fn says(lines: &mut BufReader<ChildStdout>, words: &str) -> bool {
+    let mut line = String::new();
+    while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+        if line.contains(words) {
+            return true;
+        }
+        line.clear();
+    }
+    false
+}
