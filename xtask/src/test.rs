@@ -7,6 +7,7 @@ mod artifacts;
 mod beanstalk_clients;
 mod cargo_test;
 mod examples;
+mod http_on_redis;
 mod packages;
 mod python;
 mod receivers;
@@ -44,6 +45,11 @@ const STEPS: &[Step] = &[
         run: workspace_tests::run,
     },
     Step { name: "examples", about: "build every example, run the fast ones", run: examples::run },
+    Step {
+        name: "redis",
+        about: "the tests of the HTTP API once more, on Redis (needs redis-server)",
+        run: http_on_redis::run,
+    },
     Step {
         name: "schemathesis",
         about: "a server against its own OpenAPI document (needs Python)",

@@ -67,7 +67,7 @@ async fn serve(settings: Settings) -> Result<(), Exit> {
     listen::allow_many_connections(settings.max_connections);
     let listener = listen::bind(&settings).await?;
     let (beanstalk, place) = listen::bind_beanstalk(&settings).await?.unzip();
-    let (store, clock) = store::open(&settings)?;
+    let (store, clock) = store::open(&settings).await?;
     let (shutdown, draining) = (Shutdown::default(), Draining::default());
     tokio::spawn(stop_on_signal(shutdown.clone())?);
     if beanstalk.is_some() {

@@ -7,7 +7,7 @@ use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace, tally: &mut Tally) -> anyhow::Result<()> {
     // The README's first minute is run as it is printed; Dwell is held against beanstalkd, and runs on Redis.
-    let programs = ["curl", "bash", "beanstalkd", "redis-server"];
+    let programs = ["curl", "bash", "beanstalkd", "openssl", "redis-server"];
     packages::need_all(&programs.map(|program| (program, program)))?;
     cargo_test::stream(workspace, &["--workspace"], tally)
 }

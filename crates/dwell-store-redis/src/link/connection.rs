@@ -57,6 +57,8 @@ impl Connection {
 
     /// The same, on a connection whose pushes are heard.
     pub(super) async fn with_pushes(address: &Address, pushes: Option<Pushes>) -> RedisResult<Self> {
+        // Whoever was first has chosen; there is only one to choose from.
+        rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
         match address {
             Address::Cluster(nodes) => {
                 let client = cluster(nodes.clone(), pushes)?;

@@ -183,6 +183,7 @@ fn read_info(mut row: Reply, name: &TopicName) -> Result<TopicInfo, StoreError> 
     for state in State::ALL {
         counts[state] = row.count()?;
     }
+    let urgent = row.count()?;
     let (next_due_at, oldest_ready_at) = (row.maybe_time()?, row.maybe_time()?);
     let pause = match row.int()? {
         -1 => Pause::On,
@@ -202,5 +203,15 @@ fn read_info(mut row: Reply, name: &TopicName) -> Result<TopicInfo, StoreError> 
         cancelled: row.count()?,
         purged: row.count()?,
     };
-    Ok(TopicInfo { name: name.clone(), counts, next_due_at, oldest_ready_at, totals, policy, pause, waiting: 0 })
+    Ok(TopicInfo {
+        name: name.clone(),
+        counts,
+        urgent,
+        next_due_at,
+        oldest_ready_at,
+        totals,
+        policy,
+        pause,
+        waiting: 0,
+    })
 }

@@ -44,6 +44,10 @@ fn data(settings: &Settings) -> String {
             format!("{}{note}", shown.display())
         }
         StoreChoice::Memory => "in memory".to_owned(),
+        StoreChoice::Redis(address) => {
+            let place = dwell_store_redis::Address::parse(address).map(|address| address.shown());
+            format!("{}, keys {}:*", place.unwrap_or_default(), settings.redis_prefix)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A clock that tests can move: the machine's own, and an offset that only grows.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -31,5 +32,14 @@ impl Clock for DevClock {
 impl MovableClock for DevClock {
     fn advance(&self, millis: u64) {
         self.ahead.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+/// The clock of a store in Redis: the engine's own, moved ahead for this server alone.
+pub(super) struct RedisClock(pub(super) Arc<dwell_store_redis::Clock>);
+
+impl MovableClock for RedisClock {
+    fn advance(&self, millis: u64) {
+        self.0.advance(millis);
     }
 }

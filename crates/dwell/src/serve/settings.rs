@@ -24,6 +24,9 @@ pub(super) struct Settings {
     pub(super) beanstalk: Option<BeanstalkAddress>,
     pub(super) beanstalk_insecure: bool,
     pub(super) store: StoreChoice,
+    pub(super) redis_prefix: String,
+    pub(super) redis_partitions: u16,
+    pub(super) redis_wait: u32,
     pub(super) durability: Durability,
     pub(super) tokens: Tokens,
     pub(super) max_body: usize,
@@ -53,6 +56,8 @@ pub(super) enum Mode {
 pub(super) enum StoreChoice {
     Directory(PathBuf),
     Memory,
+    /// An address of Redis that reads well.
+    Redis(String),
 }
 
 /// Where the beanstalk protocol is served.
@@ -81,6 +86,9 @@ impl Default for Settings {
             beanstalk: None,
             beanstalk_insecure: false,
             store: StoreChoice::Directory(PathBuf::from("./dwell-data")),
+            redis_prefix: "dwell".to_owned(),
+            redis_partitions: dwell_store_redis::DEFAULT_PARTITIONS,
+            redis_wait: 0,
             durability: Durability::Sync,
             tokens: Tokens::default(),
             max_body: limits::DEFAULT_MAX_BODY,
@@ -121,9 +129,14 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Settings, Exit> {
     let mut mistakes = Vec::new();
     let given = sources::gather(matches, &mut mistakes);
     let mut settings = Settings::default();
-    for (key, value) in given {
-        if let Err(reason) = (key.set)(&mut settings, &value) {
+    for (key, value) in &given {
+        if let Err(reason) = (key.set)(&mut settings, value) {
             mistakes.push(value.origin.explain(&reason));
+        }
+    }
+    for (key, value) in &given {
+        if let Some(reason) = key.is_idle(&settings.store) {
+            mistakes.push(value.origin.explain(reason));
         }
     }
     if mistakes.is_empty() {

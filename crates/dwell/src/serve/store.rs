@@ -5,8 +5,9 @@ use std::sync::Arc;
 use dwell_core::Store;
 use dwell_server::MovableClock;
 use dwell_store_embedded::{Config, EmbeddedStore};
+use dwell_store_redis::{Address, Config as RedisConfig, RedisStore};
 
-use super::clock::DevClock;
+use super::clock::{DevClock, RedisClock};
 use super::settings::{Settings, StoreChoice};
 use crate::exit::Exit;
 
@@ -14,8 +15,9 @@ use crate::exit::Exit;
 type Opened = (Arc<dyn Store>, Option<Arc<dyn MovableClock>>);
 
 /// Opens the store that the settings name.
-pub(super) fn open(settings: &Settings) -> Result<Opened, Exit> {
+pub(super) async fn open(settings: &Settings) -> Result<Opened, Exit> {
     let mut config = match &settings.store {
+        StoreChoice::Redis(address) => return open_redis(settings, address).await,
         StoreChoice::Directory(directory) => Config {
             durability: settings.durability,
             accept_clock: settings.accept_clock,
@@ -31,5 +33,19 @@ pub(super) fn open(settings: &Settings) -> Result<Opened, Exit> {
         config.clock = clock;
     }
     let store = EmbeddedStore::open(&config).map_err(Exit::failure)?;
+    Ok((Arc::new(store), movable))
+}
+
+async fn open_redis(settings: &Settings, address: &str) -> Result<Opened, Exit> {
+    let address = Address::parse(address).map_err(Exit::failure)?;
+    let config = RedisConfig {
+        prefix: settings.redis_prefix.clone(),
+        partitions: settings.redis_partitions,
+        wait: settings.redis_wait,
+        ..RedisConfig::new(address)
+    };
+    let clock = Arc::clone(&config.clock);
+    let store = RedisStore::open(&config).await.map_err(Exit::failure)?;
+    let movable = settings.dev_clock.then(|| Arc::new(RedisClock(clock)) as Arc<dyn MovableClock>);
     Ok((Arc::new(store), movable))
 }

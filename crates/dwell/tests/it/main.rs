@@ -21,6 +21,9 @@ mod process;
 mod push;
 mod put;
 mod readme;
+mod redis;
+#[path = "../../../dwell-store-redis/tests/it/server.rs"]
+mod redis_server;
 mod retry;
 mod server;
 mod settle;

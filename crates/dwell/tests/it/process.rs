@@ -118,7 +118,7 @@ fn a_store_that_failed_says_so_until_a_restart() {
 
 #[test]
 fn a_clock_far_behind_the_data_is_accepted_only_if_told_to() {
-    let mut server = Server::new();
+    let mut server = Server::on_files();
     server.advance("3h");
     server.put_job("t", "a", json!({"delay": "1h"}));
     server.terminate();
@@ -188,7 +188,7 @@ fn each_durability_says_what_it_promises() {
 
 #[test]
 fn a_directory_belongs_to_one_server() {
-    let server = Server::new();
+    let server = Server::on_files();
     server.put_job("t", "a", json!({}));
     let data = server.data();
     let data = data.to_str().unwrap();
@@ -211,7 +211,7 @@ fn an_address_belongs_to_one_server() {
 
 #[test]
 fn port_0_is_any_free_one_and_is_printed() {
-    let server = Server::new();
+    let server = Server::on_files();
     assert_ne!(server.address.port(), 0);
     let url = format!("http://{}", server.address);
     assert!(server.banner.contains(&url), "{}", server.banner);

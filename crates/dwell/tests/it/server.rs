@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::redis_server::Server as RedisServer;
 
 /// Nothing that a test waits for takes longer, unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,6 +22,7 @@ pub(crate) struct Server {
     child: Child,
     extra: Vec<String>,
     directory: TempDir,
+    redis: Option<RedisServer>,
     pub(crate) client: Client,
     pub(crate) address: SocketAddr,
     /// What it printed when it was up.
@@ -28,17 +30,23 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// On files, with a clock that can be moved.
+    /// On files (or on Redis, if the tests are told so), with a clock that can be moved.
     pub(crate) fn new() -> Self {
         Self::with(&[])
+    }
+
+    /// On files, whatever the tests are told.
+    pub(crate) fn on_files() -> Self {
+        Self::with(&["--durability", "sync"])
     }
 
     /// The same with more flags.
     pub(crate) fn with(extra: &[&str]) -> Self {
         let directory = temporary();
         let extra: Vec<_> = extra.iter().map(|&flag| flag.to_owned()).collect();
-        let (child, address, banner) = spawn(&directory, &extra);
-        Self { child, extra, directory, client: Client::new(address), address, banner }
+        let redis = runs_on_redis(&extra).then(RedisServer::start);
+        let (child, address, banner) = spawn(&directory, &extra, redis.as_ref());
+        Self { child, extra, directory, redis, client: Client::new(address), address, banner }
     }
 
     /// Kills it as a power cut would, and starts it again on the same files.
@@ -50,7 +58,7 @@ impl Server {
 
     /// Starts it again on the same files, once it has ended.
     pub(crate) fn start_again(&mut self) {
-        (self.child, self.address, self.banner) = spawn(&self.directory, &self.extra);
+        (self.child, self.address, self.banner) = spawn(&self.directory, &self.extra, self.redis.as_ref());
         self.client = Client::new(self.address);
     }
 
@@ -113,9 +121,18 @@ pub(crate) fn dwell(arguments: &[&str]) -> Command {
     command
 }
 
-fn spawn(directory: &TempDir, extra: &[String]) -> (Child, SocketAddr, String) {
+/// Whether a server that is not told where to keep its jobs keeps them in Redis: `DWELL_TEST_STORE=redis`.
+fn runs_on_redis(extra: &[String]) -> bool {
+    let told = ["--store", "--data-dir", "--durability", "--memory", "--accept-clock"];
+    let is_told = extra.iter().any(|flag| told.contains(&flag.as_str()));
+    !is_told && std::env::var("DWELL_TEST_STORE").is_ok_and(|store| store == "redis")
+}
+
+fn spawn(directory: &TempDir, extra: &[String], redis: Option<&RedisServer>) -> (Child, SocketAddr, String) {
     let mut command = dwell(&["serve", "--listen", "127.0.0.1:0", "--dev-clock"]);
-    if !extra.iter().any(|flag| flag == "--store") {
+    if let Some(redis) = redis {
+        command.args(["--store", &redis.url()]);
+    } else if !extra.iter().any(|flag| flag == "--store") {
         command.arg("--data-dir").arg(directory.path().join("data"));
     }
     let log = File::options().create(true).append(true).open(directory.path().join("log")).unwrap();

@@ -64,10 +64,10 @@ pub(super) fn read(path: &str, mistakes: &mut Vec<String>) -> Vec<(&'static Key,
             mistakes.push(place(name.span()).explain(&unknown(name.get_ref())));
             continue;
         };
-        let place = Place { is_secret: is_secret(key), ..place(value.span()) };
+        let place = |texts: &[String]| Place { is_secret: is_secret(key, texts), ..place(value.span()) };
         match texts(key, value) {
-            Ok(texts) => given.push((key, Given { texts, origin: Origin::File(place) })),
-            Err(reason) => mistakes.push(place.explain(reason)),
+            Ok(texts) => given.push((key, Given { origin: Origin::File(place(&texts)), texts })),
+            Err(reason) => mistakes.push(place(&[]).explain(reason)),
         }
     }
     given

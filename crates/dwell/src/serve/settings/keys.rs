@@ -6,6 +6,7 @@ use std::time::Duration;
 use dwell_core::limits;
 use dwell_server::Tokens;
 use dwell_store_embedded::Durability;
+use dwell_store_redis::{Address, MAX_PARTITIONS};
 
 use super::sources::Given;
 use super::{BeanstalkAddress, LogFormat, Settings, StoreChoice};
@@ -22,6 +23,22 @@ pub(in crate::serve) struct Key {
     pub(in crate::serve) in_beanstalkd: bool,
     /// Puts a value in its place, or says what is wrong with it.
     pub(super) set: fn(&mut Settings, &Given) -> Result<(), String>,
+}
+
+impl Key {
+    /// Why a key that was given does nothing with this store, if so.
+    pub(super) fn is_idle(&self, store: &StoreChoice) -> Option<&'static str> {
+        let on_redis = matches!(store, StoreChoice::Redis(_));
+        match self.name {
+            "redis_prefix" | "redis_partitions" | "redis_wait" if !on_redis => {
+                Some("is for a store in Redis; say --store redis://HOST as well, or leave it out")
+            }
+            "durability" | "memory" | "accept_clock" if on_redis => {
+                Some("does nothing with a store in Redis, which has settings of its own; leave it out")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// How a key is given.
@@ -75,7 +92,8 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "store",
-        help: "Where jobs are kept: file:DIR or memory: [default: file:./dwell-data]",
+        help: "Where jobs are kept: file:DIR, memory:, redis://HOST:PORT, redis-cluster://HOST:PORT,HOST:PORT or \
+               redis+sentinel://HOST:PORT,HOST:PORT/MASTER [default: file:./dwell-data]",
         kind: Kind::One("STORE"),
         in_dev: false,
         in_beanstalkd: false,
@@ -83,7 +101,15 @@ pub(super) static KEYS: &[Key] = &[
             settings.store = match given.text().split_once(':') {
                 Some(("memory", "")) => StoreChoice::Memory,
                 Some(("file", directory)) if !directory.is_empty() => StoreChoice::Directory(PathBuf::from(directory)),
-                _ => return Err("is no store; try \"file:./dwell-data\" or \"memory:\"".to_owned()),
+                Some((scheme, _)) if scheme.starts_with("redis") => {
+                    Address::parse(given.text()).map_err(|error| error.to_string())?;
+                    StoreChoice::Redis(given.text().to_owned())
+                }
+                _ => {
+                    return Err(
+                        "is no store; try \"file:./dwell-data\", \"memory:\" or \"redis://127.0.0.1\"".to_owned()
+                    );
+                }
             };
             Ok(())
         },
@@ -99,6 +125,45 @@ pub(super) static KEYS: &[Key] = &[
                 return Err("is empty; name a directory".to_owned());
             }
             settings.store = StoreChoice::Directory(PathBuf::from(given.text()));
+            Ok(())
+        },
+    },
+    Key {
+        name: "redis_prefix",
+        help: "What all keys in Redis begin with [default: dwell]",
+        kind: Kind::One("TEXT"),
+        in_dev: false,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            if given.text().is_empty() || given.text().contains(['{', '}']) {
+                return Err("must not be empty nor have '{' or '}' in it".to_owned());
+            }
+            given.text().clone_into(&mut settings.redis_prefix);
+            Ok(())
+        },
+    },
+    Key {
+        name: "redis_partitions",
+        help: "Parts that the store in Redis has, each in one slot; fixed at the first start, the same on all servers \
+               [default: 64]",
+        kind: Kind::One("NUMBER"),
+        in_dev: false,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            let number = given.text().parse().ok().filter(|number| (1..=MAX_PARTITIONS).contains(number));
+            settings.redis_partitions = number.ok_or("is not a whole number from 1 to 256")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "redis_wait",
+        help: "Replicas that must confirm a change before it is answered [default: 0]",
+        kind: Kind::One("NUMBER"),
+        in_dev: false,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            let number = given.text().parse().ok().filter(|number| (0..=100).contains(number));
+            settings.redis_wait = number.ok_or("is not a whole number from 0 to 100")?;
             Ok(())
         },
     },

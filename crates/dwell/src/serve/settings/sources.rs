@@ -121,7 +121,8 @@ fn from_clap(matches: &ArgMatches, key: &'static Key) -> Option<Given> {
         Kind::One(_) | Kind::Many(_) => matches.get_many::<String>(key.name)?.cloned().collect(),
     };
     let flag = format!("--{}", key.name.replace('_', "-"));
-    let shown = |name: String| if is_secret(key) { name } else { format!("{name} \"{}\"", texts.join("\", \"")) };
+    let shown =
+        |name: String| if is_secret(key, &texts) { name } else { format!("{name} \"{}\"", texts.join("\", \"")) };
     let origin = match source {
         ValueSource::CommandLine => Origin::Flag(shown(flag)),
         ValueSource::EnvVariable => Origin::Variable(shown(variable(key))),
@@ -130,7 +131,7 @@ fn from_clap(matches: &ArgMatches, key: &'static Key) -> Option<Given> {
     Some(Given { texts, origin })
 }
 
-/// Whether a key's value must not be shown.
-pub(super) fn is_secret(key: &Key) -> bool {
-    key.name == "token"
+/// Whether a key's value must not be shown: it is a token, or an address with a password in it.
+pub(super) fn is_secret(key: &Key, texts: &[String]) -> bool {
+    key.name == "token" || (key.name == "store" && texts.iter().any(|text| text.contains('@')))
 }

@@ -1,0 +1,18 @@
+//! Step `redis`: the tests of the HTTP API once more, on servers that keep their jobs in Redis.
+
+use anyhow::ensure;
+
+use super::tally::Tally;
+use super::{packages, stream};
+use crate::workspace::{PROFILE, Workspace};
+
+pub(crate) fn run(workspace: &Workspace, tally: &mut Tally) -> anyhow::Result<()> {
+    packages::need("redis-server", "redis-server")?;
+    let mut command = workspace.cargo("test");
+    command.args(["--profile", PROFILE, "--package", "dwell", "--test", "it"]);
+    // What is about Redis in any case has been run by the step `tests`.
+    command.args(["--", "--skip", "redis::"]).env("DWELL_TEST_STORE", "redis");
+    let status = stream::run(&mut command, |line| tally.read_line(line))?;
+    ensure!(status.success(), "the HTTP API on Redis: {status}");
+    tally.require_some()
+}
