@@ -7,6 +7,7 @@
 mod connection;
 mod subscription;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dwell_core::StoreError;
@@ -83,7 +84,13 @@ pub(crate) struct Link {
     connection: Connection,
     /// How many replicas must confirm what is promised.
     replicas: u32,
+    /// Connections for what must be confirmed: each stands still while its replicas are waited for.
+    confirming: Vec<Connection>,
+    next: AtomicUsize,
 }
+
+/// How many changes can wait for replicas at once.
+const CONFIRMING: usize = 8;
 
 /// What to do about an error.
 enum Next {
@@ -99,7 +106,21 @@ enum Next {
 
 impl Link {
     pub(crate) async fn open(address: &Address, replicas: u32) -> Result<Self, RedisError> {
-        Ok(Self { connection: Connection::open(address).await?, replicas })
+        let connection = Connection::open(address).await?;
+        let mut confirming = Vec::new();
+        while replicas > 0 && confirming.len() < CONFIRMING {
+            confirming.push(Connection::open(address).await?);
+        }
+        Ok(Self { connection, replicas, confirming, next: AtomicUsize::new(0) })
+    }
+
+    /// The connection for a call whose change so many replicas must confirm.
+    fn connection_for(&self, replicas: u32) -> &Connection {
+        if replicas == 0 {
+            return &self.connection;
+        }
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        &self.confirming[next % self.confirming.len()]
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -112,7 +133,8 @@ impl Link {
         let mut rest = FIRST_REST;
         let replicas = if call.script.promises { self.replicas } else { 0 };
         loop {
-            let error = match self.connection.run(&call, replicas).await {
+            let connection = self.connection_for(replicas);
+            let error = match connection.run(&call, replicas).await {
                 Ok((answer, confirmed)) if confirmed >= i64::from(replicas) => return Ok(answer),
                 Ok((_, confirmed)) => {
                     let detail = format!("{confirmed} of {replicas} replicas confirmed a change in time");
@@ -123,7 +145,7 @@ impl Link {
             match next(&error) {
                 Next::Give(trouble) => return Err(trouble),
                 Next::Load => {
-                    if let Err(error) = self.connection.load(&call).await {
+                    if let Err(error) = connection.load(&call).await {
                         tracing::debug!(%error, script = call.script.name, "a script was not loaded");
                     }
                 }

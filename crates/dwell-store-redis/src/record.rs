@@ -30,6 +30,9 @@ const BYTES: u8 = 2;
 /// The put took another job's place.
 pub(crate) const REPLACED: u8 = 4;
 
+/// It has a ttr, a ttl or a target of its own.
+const EXTRAS: u8 = 8;
+
 /// Bytes of a blob before its priority: version, creation and due time, which scripts fill in.
 const STAMP: usize = 7 + 6 + 6;
 
@@ -60,11 +63,15 @@ impl Sent<'_> {
         flags |= if matches!(self.body, Body::Bytes(_)) { BYTES } else { 0 };
         flags |= if replaces { REPLACED } else { 0 };
         let mut writer = Writer::default();
-        writer.uint(self.priority.0.into(), 4);
-        writer.uint(self.options.ttr.map_or(0, Ttr::as_millis), 4);
-        writer.uint(self.options.ttl.map_or(0, Ttl::as_millis), 6);
-        writer.uint(Line::of(self.options.deliver_to.as_ref()).index().into(), 2);
-        writer.uint(request, 8).uint(flags.into(), 1).uint(self.body.len() as u64, 4);
+        let Options { ttr, ttl, deliver_to, .. } = self.options;
+        let has_extras = ttr.is_some() || ttl.is_some() || deliver_to.is_some();
+        flags |= if has_extras { EXTRAS } else { 0 };
+        writer.uint(self.priority.0.into(), 4).uint(request & 0xffff_ffff, 4).uint(flags.into(), 1);
+        if has_extras {
+            writer.uint(ttr.map_or(0, Ttr::as_millis), 4).uint(ttl.map_or(0, Ttl::as_millis), 6);
+            writer.uint(Line::of(deliver_to.as_ref()).index().into(), 2);
+        }
+        writer.uint(self.body.len() as u64, if apart { 4 } else { 2 });
         writer.short(self.topic.as_str().as_bytes()).short(self.id.as_str().as_bytes());
         write_retry(&mut writer, self.options.retry.as_ref());
         write_target(&mut writer, self.options.deliver_to.as_ref());
@@ -134,18 +141,22 @@ pub(crate) fn read_job(number: Number, blob: &[u8], state: &[u8], apart: Option<
     let mut reader = Reader::new(blob, "job");
     let (version, created_at, due_at) = (reader.version()?, reader.time()?, reader.time()?);
     let priority = Priority(reader.u32()?);
-    let ttr = some_millis(reader.uint(4)?, Ttr::from_millis, &reader)?;
-    let ttl = some_millis(reader.uint(6)?, Ttl::from_millis, &reader)?;
-    reader.raw(2 + 8)?;
+    reader.raw(4)?;
     let flags = reader.u8()?;
-    let length = reader.u32()? as usize;
+    let (mut ttr, mut ttl) = (None, None);
+    if flags & EXTRAS != 0 {
+        ttr = some_millis(reader.uint(4)?, Ttr::from_millis, &reader)?;
+        ttl = some_millis(reader.uint(6)?, Ttl::from_millis, &reader)?;
+        reader.raw(2)?;
+    }
+    let length = reader.uint(if flags & APART == 0 { 2 } else { 4 })?;
     let topic = reader.named(TopicName::new)?;
     let id = reader.named(JobId::new)?;
     let options = Options { ttr, ttl, retry: read_retry(&mut reader)?, deliver_to: read_target(&mut reader)? };
     let headers = read_headers(&mut reader)?;
     let is_apart = flags & APART != 0;
     let body: Arc<[u8]> = if is_apart { apart.unwrap_or_default().into() } else { reader.rest().into() };
-    if body.len() != length && !(is_apart && apart.is_none()) {
+    if body.len() as u64 != length && !(is_apart && apart.is_none()) {
         return Err(reader.wrong());
     }
     let body = if flags & BYTES == 0 { Body::Json(body) } else { Body::Bytes(body) };

@@ -15,6 +15,7 @@ use redis::{
     TlsMode, Value, cmd,
 };
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::Call;
 use crate::address::Address;
@@ -25,7 +26,7 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(2);
 /// How long replicas may take to confirm.
-const CONFIRM: u64 = 2_000;
+const CONFIRM: u64 = 1_000;
 
 /// Gets what the engine says unasked.
 pub(super) type Pushes = tokio::sync::mpsc::UnboundedSender<PushInfo>;
@@ -35,8 +36,19 @@ pub(crate) enum Connection {
     /// One node at a time.
     One(One),
     /// A cluster, whose library keeps the connections.
-    Cluster(ClusterConnection),
+    Cluster(Box<Many>),
 }
+
+/// A cluster. The library learns of a fail-over from nodes that answer; a node that is dead tells it nothing, and it asks
+/// that one again and again. So after an error of a connection we begin anew from the nodes we know.
+pub(crate) struct Many {
+    client: ClusterClient,
+    current: Mutex<(u64, ClusterConnection)>,
+    renewed: std::sync::Mutex<Instant>,
+}
+
+/// How long a view of a cluster is kept before an error makes us look anew.
+const RENEWAL: Duration = Duration::from_millis(500);
 
 /// One node: a single Redis, or whichever is the master.
 pub(crate) struct One {
@@ -62,7 +74,9 @@ impl Connection {
         match address {
             Address::Cluster(nodes) => {
                 let client = cluster(nodes.clone(), pushes)?;
-                Ok(Self::Cluster(client.get_async_connection().await?))
+                let connection = client.get_async_connection().await?;
+                let renewed = std::sync::Mutex::new(Instant::now());
+                Ok(Self::Cluster(Box::new(Many { client, current: Mutex::new((0, connection)), renewed })))
             }
             Address::Single(node) => {
                 let source = Source::Single(Box::new(Client::open((**node).clone())?));
@@ -126,8 +140,9 @@ impl Connection {
     pub(crate) async fn query(&self, command: Cmd, key: &str) -> RedisResult<Value> {
         match self {
             Self::Cluster(cluster) => {
-                let answer = cluster.clone().route_command(command, RoutingInfo::SingleNode(route(key))).await?;
-                answer.extract_error()
+                let (made, mut connection) = cluster.get().await;
+                let answer = connection.route_command(command, RoutingInfo::SingleNode(route(key))).await;
+                cluster.judge(made, answer.and_then(Value::extract_error)).await
             }
             Self::One(one) => {
                 let (made, mut connection) = one.get().await?;
@@ -139,7 +154,11 @@ impl Connection {
 
     async fn query_both(&self, both: Pipeline, key: &str) -> RedisResult<Vec<Value>> {
         match self {
-            Self::Cluster(cluster) => cluster.clone().route_pipeline(both, 0, 2, route(key)).await,
+            Self::Cluster(cluster) => {
+                let (made, mut connection) = cluster.get().await;
+                let answers = connection.route_pipeline(both, 0, 2, route(key)).await;
+                cluster.judge(made, answers).await
+            }
             Self::One(one) => {
                 let (made, mut connection) = one.get().await?;
                 let answer = connection.req_packed_commands(&both, 0, 2).await;
@@ -153,7 +172,9 @@ impl Connection {
         match self {
             Self::Cluster(cluster) => {
                 let everywhere = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::Special));
-                let answer = cluster.clone().route_command(command, RoutingInfo::MultiNode(everywhere)).await?;
+                let (made, mut connection) = cluster.get().await;
+                let answer = connection.route_command(command, RoutingInfo::MultiNode(everywhere)).await;
+                let answer = cluster.judge(made, answer).await?;
                 let answers: Vec<(String, Value)> = match answer {
                     Value::Map(pairs) => {
                         let name = |name: Value| redis::from_redis_value(name).unwrap_or_default();
@@ -171,9 +192,9 @@ impl Connection {
     pub(super) async fn subscribe(&self, channels: &[String]) -> RedisResult<()> {
         match self {
             Self::Cluster(cluster) => {
-                let mut cluster = cluster.clone();
+                let (_, mut connection) = cluster.get().await;
                 for channel in channels {
-                    cluster.ssubscribe(channel).await?;
+                    connection.ssubscribe(channel).await?;
                 }
                 Ok(())
             }
@@ -186,6 +207,37 @@ impl Connection {
                 Ok(())
             }
         }
+    }
+}
+
+impl Many {
+    async fn get(&self) -> (u64, ClusterConnection) {
+        let current = self.current.lock().await;
+        (current.0, current.1.clone())
+    }
+
+    /// Looks at the cluster anew after an error of a connection, one caller at a time and not too often.
+    async fn judge<T>(&self, made: u64, answer: RedisResult<T>) -> RedisResult<T> {
+        if let Err(error) = &answer
+            && (is_of_the_connection(error) || error.kind() == redis::ErrorKind::ClusterConnectionNotFound)
+            && self.is_time()
+            && let Ok(Ok(connection)) = tokio::time::timeout(CONNECT, self.client.get_async_connection()).await
+        {
+            let mut current = self.current.lock().await;
+            if current.0 == made {
+                *current = (made + 1, connection);
+            }
+        }
+        answer
+    }
+
+    fn is_time(&self) -> bool {
+        let mut renewed = self.renewed.lock().expect("nobody panics while holding it");
+        let is_time = renewed.elapsed() >= RENEWAL;
+        if is_time {
+            *renewed = Instant::now();
+        }
+        is_time
     }
 }
 

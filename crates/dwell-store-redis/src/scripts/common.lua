@@ -104,14 +104,18 @@ local function close()
     end
 end
 
--- The head of a blob.
+-- The head of a blob. What few jobs set is there only if they do.
 local function read_blob(blob)
-    local b = { raw = blob, version = sub(blob, 1, 7), rid = sub(blob, 36, 43), flags = byte(blob, 44) }
-    b.created, b.due, b.priority, b.ttr, b.ttl, b.line = unpack_('>I6I6I4I4I6I2', blob, 8)
-    b.length = unpack_('>I4', blob, 45)
-    local name = byte(blob, 49)
-    b.topic = sub(blob, 50, 49 + name)
-    b.id = sub(blob, 51 + name, 50 + name + byte(blob, 50 + name))
+    local b = { raw = blob, version = sub(blob, 1, 7), rid = sub(blob, 24, 27), flags = byte(blob, 28) }
+    b.created, b.due, b.priority = unpack_('>I6I6I4', blob, 8)
+    b.ttr, b.ttl, b.line = 0, 0, 0
+    local next = 29
+    if b.flags % 16 >= 8 then b.ttr, b.ttl, b.line, next = unpack_('>I4I6I2', blob, 29) end
+    b.length, next = unpack_(b.flags % 2 == 1 and '>I4' or '>I2', blob, next)
+    local name = byte(blob, next)
+    b.topic = sub(blob, next + 1, next + name)
+    next = next + name + 1
+    b.id = sub(blob, next + 1, next + byte(blob, next))
     return b
 end
 

@@ -54,7 +54,7 @@ end
 local function earlier(job, number)
     if ARGV[4] ~= '1' or not number then return nil end
     local b = fetch(number)
-    if b and b.rid == sub(ARGV[job.i + 2], 17, 24) then
+    if b and b.rid == sub(ARGV[job.i + 2], 5, 8) then
         return { 1, b.version, b.created, b.due, b.flags % 8 >= 4 and 1 or 0 }
     end
 end
@@ -103,10 +103,10 @@ for k, job in ipairs(jobs) do
             bodies[#bodies + 1] = number
             bodies[#bodies + 1] = ARGV[i + 3]
         end
-        local priority, _, ttl, line = unpack_('>I4I4I6I2', rest)
-        if ttl == 0 and t.ttl == 0 and line == 0 and not is_promoted(t, job.due, number) then
+        local is_plain = byte(rest, 9) % 16 < 8 and t.ttl == 0
+        if is_plain and not is_promoted(t, job.due, number) then
             dues[#dues + 1] = job.due
-            dues[#dues + 1] = due_member(number, priority, 0)
+            dues[#dues + 1] = sub(number .. rest, 1, 11) .. '\0\0'
         else
             local b = read_blob(blob)
             place(t, number, b, read_state(nil, b))

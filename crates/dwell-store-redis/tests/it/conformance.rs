@@ -52,6 +52,6 @@ fn does_what_the_model_does_while_time_passes() {
 }
 
 /// How many cases to try: more with `DWELL_CASES`.
-fn cases(usual: u32) -> u32 {
+pub(crate) fn cases(usual: u32) -> u32 {
     std::env::var("DWELL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }

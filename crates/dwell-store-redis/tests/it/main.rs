@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod cluster;
 mod conformance;
+mod herd;
 mod restarts;
+mod sentinel;
 mod server;
 mod subject;

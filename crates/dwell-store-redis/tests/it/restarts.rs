@@ -93,6 +93,31 @@ async fn a_wake_up_goes_from_one_server_to_another() {
     assert!(slept < Duration::from_secs(3), "six wake-ups took {slept:?}: they were left to the sweep");
 }
 
+/// A job that comes back to its old place is behind what has been promoted; those who wait hear of it all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_given_back_wakes_whoever_waits() {
+    let server = Server::start();
+    let config = config(&server);
+    let (one, other) = (open(&config).await, open(&config).await);
+    other.put(vec![job("a", 0)]).await.unwrap();
+    let mut held = other.lease(LeaseRequest::of(topic())).await.unwrap();
+    let release = Verdict::Release { delay: None, priority: None };
+    let begun = tokio::time::Instant::now();
+    for _ in 0..10 {
+        let waiting = tokio::spawn({
+            let one = Arc::clone(&one);
+            async move { one.lease(patient()).await }
+        });
+        while one.topic(topic()).await.unwrap().unwrap().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        other.settle(vec![Settle::new(held[0].token.unwrap(), release.clone())]).await.unwrap();
+        held = waiting.await.unwrap().unwrap();
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(3), "ten wake-ups took {took:?}: they were left to the sweep");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_jobs_of_a_server_that_died_are_handed_out_again() {
     let server = Server::start();
@@ -107,7 +132,7 @@ async fn the_jobs_of_a_server_that_died_are_handed_out_again() {
     let again = alive.lease(patient()).await.unwrap();
     assert_eq!(again[0].view.job.attempt, 2);
     let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(2) && took < Duration::from_millis(3_200), "ttr and rest took {took:?}");
+    assert!(took >= Duration::from_secs(2) && took < Duration::from_secs(4), "ttr and rest took {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,11 +21,27 @@ impl Server {
     }
 
     pub(crate) fn with(arguments: &[&str]) -> Self {
+        Self::on(free_port, arguments)
+    }
+
+    /// A node of a cluster, whose bus needs the port 10,000 above, too.
+    #[allow(dead_code, reason = "not every test that includes this file has a cluster")]
+    pub(crate) fn with_bus(arguments: &[&str]) -> Self {
+        let port = || loop {
+            let port = free_port();
+            if port < 55_000 && TcpListener::bind((Ipv4Addr::LOCALHOST, port + 10_000)).is_ok() {
+                return port;
+            }
+        };
+        Self::on(port, arguments)
+    }
+
+    fn on(port: impl Fn() -> u16, arguments: &[&str]) -> Self {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let directory = tempfile::tempdir().unwrap();
         // Another program may take the port between our letting go of it and the server's start: then the next one.
         for _ in 0..20 {
-            let port = free_port();
+            let port = port();
             if let Some(child) = launch(port, &directory, &arguments) {
                 return Self { port, child, directory, arguments };
             }
@@ -35,6 +51,12 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// What it answers to a command.
+    #[allow(dead_code, reason = "not every test that includes this file asks")]
+    pub(crate) fn ask(&self, command: &[&str]) -> String {
+        ask(self.port, command)
     }
 
     /// Ends it without a word.
@@ -54,6 +76,26 @@ impl Drop for Server {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// What the server on a port answers to a command; nothing if it does not.
+#[allow(dead_code, reason = "not every test that includes this file asks")]
+pub(crate) fn ask(port: u16, command: &[&str]) -> String {
+    let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(command).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).replace('\r', "")).unwrap_or_default()
+}
+
+/// Waits until something holds of servers, which give no signal.
+#[allow(dead_code, reason = "not every test that includes this file waits")]
+#[expect(clippy::disallowed_methods, reason = "other processes are watched")]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("still not so after 30 s: {what}");
 }
 
 pub(crate) fn free_port() -> u16 {

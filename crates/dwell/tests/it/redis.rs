@@ -13,6 +13,9 @@ use crate::client::{ids, millis};
 use crate::redis_server::Server as Redis;
 use crate::server::{Server, dwell, run, start, temporary, timed, until};
 
+/// How long a lease of a second, the second until it is noticed, and a busy machine may take.
+const AGAIN: Duration = Duration::from_secs(4);
+
 /// A server on this Redis.
 fn on(url: &str) -> Server {
     Server::with(&["--store", url])
@@ -152,7 +155,7 @@ fn a_killed_servers_jobs_are_handed_out_by_another() {
         other.lease("t", json!({"wait": "20s"}))
     });
     assert_eq!((ids(&jobs), &jobs[0]["attempt"]), (vec!["a"], &json!(2)));
-    assert!(took < Duration::from_secs(2), "ttr and a second: {took:?}");
+    assert!(took < AGAIN, "ttr and a second: {took:?}");
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn a_frozen_servers_leases_run_out_and_are_lost() {
     one.signal(Signal::STOP);
     let (again, took) = timed(|| other.lease("t", json!({"wait": "20s"})).remove(0));
     assert_eq!(again["attempt"], 2);
-    assert!(took < Duration::from_secs(2), "ttr and a second: {took:?}");
+    assert!(took < AGAIN, "ttr and a second: {took:?}");
     assert!(millis(&again["lease_expires_at"]) - 60_000 >= millis(&held["lease_expires_at"]), "never two at once");
     one.signal(Signal::CONT);
     one.settle(&held, "ack", json!({})).problem(409, "lease_lost");
@@ -184,7 +187,7 @@ fn a_server_cut_off_from_redis_says_so_and_comes_back() {
     one.parked("t", 1);
     proxy.cut();
     let (again, took) = timed(|| other.lease("t", json!({"wait": "20s"})).remove(0));
-    assert!(took < Duration::from_secs(2), "ttr and a second: {took:?}");
+    assert!(took < AGAIN, "ttr and a second: {took:?}");
     other.settle(&again, "ack", json!({})).ok(200);
     let (refused, took) = timed(|| one.put("/v1/topics/t/jobs/b", json!({})));
     refused.problem(503, "storage_failed");
