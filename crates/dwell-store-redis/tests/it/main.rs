@@ -5,6 +5,7 @@
 mod cluster;
 mod conformance;
 mod herd;
+mod repeats;
 mod restarts;
 mod sentinel;
 mod server;
