@@ -15,11 +15,13 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::server::Server;
 use crate::subject::prefix;
 
+/// What a call has in it, and how many such calls go well before.
+type Mark = (Vec<u8>, usize);
+
 /// A way to Redis that loses the answer to the call it is told of, and the connection with it.
 #[derive(Clone, Default)]
 struct Lossy {
-    /// What the call has in it, and how many such calls go well before.
-    marked: Arc<Mutex<Option<(Vec<u8>, usize)>>>,
+    marked: Arc<Mutex<Option<Mark>>>,
     lost: Arc<AtomicUsize>,
 }
 
