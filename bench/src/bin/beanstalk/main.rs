@@ -84,8 +84,8 @@ fn run(args: &Args) -> Outcome<()> {
     };
     let peers: Vec<&Peer> = PEERS.iter().filter(|peer| peer.name.contains(&args.peer)).collect();
     let names: Vec<&str> = peers.iter().map(|peer| peer.name).collect();
-    print(&format!("| round | jobs/s | {} | Dwell : `-b` | Dwell : `-b -f0` |", names.join(" | ")))?;
-    print(&format!("|---|---|{}--:|--:|", "--:|".repeat(peers.len())))?;
+    print(&format!("| round | jobs/s | {} | Dwell : `-b` | Dwell : `-b -f0` | a sync, ms |", names.join(" | ")))?;
+    print(&format!("|---|---|{}--:|--:|--:|", "--:|".repeat(peers.len())))?;
     for round in 1..=args.rounds {
         for load in Load::all(args) {
             if load.to_string().contains(&args.only) {
@@ -100,6 +100,7 @@ fn run(args: &Args) -> Outcome<()> {
 }
 
 fn row(args: &Args, binary: &Path, peers: &[&Peer], round: usize, load: &Load) -> Outcome<()> {
+    let sync = sync_time(&args.directory)?;
     let mut figures = Vec::new();
     for peer in peers {
         let directory = tempfile::tempdir_in(&args.directory)?;
@@ -109,7 +110,21 @@ fn row(args: &Args, binary: &Path, peers: &[&Peer], round: usize, load: &Load) -
     let of = |name: &str| figures.iter().find(|(peer, _)| *peer == name).map_or(f64::NAN, |(_, figure)| *figure);
     let (lossy, synced) = (of(peers::DWELL) / of(peers::BINLOG), of(peers::DWELL) / of(peers::SYNCED));
     let shown: Vec<String> = figures.iter().map(|(_, figure)| format!("{figure:.0}")).collect();
-    print(&format!("| {round} | {load} | {} | {lossy:.2} | {synced:.2} |", shown.join(" | ")))
+    print(&format!("| {round} | {load} | {} | {lossy:.2} | {synced:.2} | {sync:.2} |", shown.join(" | ")))
+}
+
+/// What the disk takes for a page just now, in milliseconds: the median of some.
+fn sync_time(directory: &Path) -> Outcome<f64> {
+    let mut file = tempfile::tempfile_in(directory)?;
+    let mut times = Vec::new();
+    for _ in 0..31 {
+        file.write_all(&[7; 4_096])?;
+        let start = now();
+        file.sync_data()?;
+        times.push(start.elapsed().as_secs_f64() * 1_000.0);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
 }
 
 fn print(line: &str) -> Outcome<()> {

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use beanstalk_protocol::Decoder;
@@ -153,20 +154,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         timeout(PATIENCE, self.read()).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Reads what is there, or waits for it: without a buffer, if there is nothing in it.
+    /// Reads all that is there, up to a limit, or waits for it: without a buffer, if there is nothing in it. The more of a
+    /// pipeline is there, the more of it is done in one go.
     async fn read(&mut self) -> io::Result<()> {
-        let read = poll_fn(|context| {
-            if self.received.capacity() - self.received.len() < self.chunk / 2 {
-                self.received.reserve(self.chunk);
+        let before = self.received.len();
+        poll_fn(|context| {
+            loop {
+                if self.received.capacity() - self.received.len() < self.chunk / 2 {
+                    self.received.reserve(self.chunk);
+                }
+                match pin!(self.stream.read_buf(&mut self.received)).poll(context) {
+                    Poll::Ready(Ok(0)) => self.is_at_end = true,
+                    Poll::Ready(Ok(_)) if self.received.len() - before < MOST_READ => continue,
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending if self.received.len() > before => {}
+                    Poll::Pending => {
+                        if self.received.is_empty() {
+                            self.received = BytesMut::new();
+                        }
+                        return Poll::Pending;
+                    }
+                }
+                return Poll::Ready(Ok(()));
             }
-            let read = pin!(self.stream.read_buf(&mut self.received)).poll(context);
-            if read.is_pending() && self.received.is_empty() {
-                self.received = BytesMut::new();
-            }
-            read
-        });
-        let count = read.await?;
-        self.is_at_end = count == 0;
+        })
+        .await?;
+        let count = self.received.len() - before;
         if count >= self.chunk / 2 {
             self.chunk = (self.chunk * 2).min(MOST_READ);
         } else if count < self.chunk / 8 {
