@@ -12,7 +12,7 @@ use bytes::{Buf as _, BytesMut};
 use dwell_core::Consumer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::run::{Alone, Items, Next, Run, Taking};
 use super::session::Session;
@@ -27,6 +27,8 @@ const LARGE_ANSWERS: usize = 256 << 10;
 const LARGE_JOB: usize = 64 << 10;
 /// A client must take some of its answers, and send some of a large job, within this.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// A large job must arrive within this.
+const WHOLE_JOB: Duration = Duration::from_mins(5);
 
 /// Serves one connection to its end; then gives back what it holds.
 pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, edge: Arc<Edge>, consumer: Option<Consumer>) {
@@ -130,8 +132,8 @@ pub(super) struct Wire<S> {
     chunk: usize,
     /// The client will send no more.
     pub(super) is_at_end: bool,
-    /// The room that a large job takes.
-    room: Option<OwnedSemaphorePermit>,
+    /// The room that a large job takes, and until when.
+    room: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -148,10 +150,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
         if self.room.is_none() {
             let units = u32::try_from(needs / 1_024 + 1).unwrap_or(u32::MAX);
-            self.room = Arc::clone(&edge.room).acquire_many_owned(units).await.ok();
+            let room = Arc::clone(&edge.room).acquire_many_owned(units).await;
+            self.room = room.ok().map(|room| (room, Instant::now() + WHOLE_JOB));
         }
         self.received.reserve(needs.saturating_sub(self.received.len()));
-        timeout(PATIENCE, self.read()).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        let soon = Instant::now() + PATIENCE;
+        let until = self.room.as_ref().map_or(soon, |(_, until)| soon.min(*until));
+        timeout_at(until, self.read()).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Reads all that is there, up to a limit, or waits for it: without a buffer, if there is nothing in it. The more of a
