@@ -7,7 +7,7 @@ use super::{packages, stream};
 use crate::workspace::{PROFILE, Workspace};
 
 pub(crate) fn run(workspace: &Workspace, tally: &mut Tally) -> anyhow::Result<()> {
-    packages::need("redis-server", "redis-server")?;
+    packages::need_all(&[("redis-server", "redis-server")])?;
     let mut command = workspace.cargo("test");
     command.args(["--profile", PROFILE, "--package", "dwell", "--test", "it"]);
     // What is about Redis in any case has been run by the step `tests`.
