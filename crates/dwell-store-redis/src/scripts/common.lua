@@ -314,10 +314,11 @@ local function allowance(t, acks)
     return most
 end
 
--- Takes jobs that went from the topic's bucket.
+-- Takes jobs that went from the topic's bucket; who names a job gets it though the bucket is empty.
 local function take(t, jobs)
     if t.rate > 0 then
-        t.level = math.min(t.burst, t.level + math.max(0, at - t.filled) * t.rate) - jobs * 1000000
+        local level = math.min(t.burst, t.level + math.max(0, at - t.filled) * t.rate)
+        t.level = math.max(0, level - jobs * 1000000)
         t.filled = math.max(t.filled, at)
         t.moved = true
     end

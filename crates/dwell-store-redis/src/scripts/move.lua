@@ -38,7 +38,10 @@ for i = 3, #ARGV, 6 do
             call('HSET', P .. ':state', number, state)
             place(t, number, b, read_state(state, b))
         end
-        for what, by in string.gmatch(ARGV[i + 5], '([%a_]+)=(%d+)') do count(t, what, tonumber(by)) end
+        for what, by in string.gmatch(ARGV[i + 5], '([%a_]+)=(%d+)') do
+            count(t, what, tonumber(by))
+            if what == 'leased' then take(t, tonumber(by)) end
+        end
         answer = { 1, version }
     elseif ARGV[2] == '1' and state ~= '' and s.rid == sub(state, 49, 56) then
         answer = { 1, s.version }

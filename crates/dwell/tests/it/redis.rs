@@ -191,7 +191,7 @@ fn a_server_cut_off_from_redis_says_so_and_comes_back() {
     other.settle(&again, "ack", json!({})).ok(200);
     let (refused, took) = timed(|| one.put("/v1/topics/t/jobs/b", json!({})));
     refused.problem(503, "storage_failed");
-    assert!(took < Duration::from_secs(12), "it does not hang: {took:?}");
+    assert!(took < Duration::from_secs(25), "it does not hang: {took:?}");
     proxy.mend();
     until("the server is back", || one.put("/v1/topics/t/jobs/c", json!({"if_exists": "keep"})).status < 300);
     one.settle(&held, "ack", json!({})).problem(409, "lease_lost");
