@@ -10,8 +10,9 @@ pub(crate) fn run(workspace: &Workspace, tally: &mut Tally) -> anyhow::Result<()
     packages::need_all(&[("redis-server", "redis-server")])?;
     let mut command = workspace.cargo("test");
     command.args(["--profile", PROFILE, "--package", "dwell", "--test", "it"]);
-    // What is about Redis in any case has been run by the step `tests`.
-    command.args(["--", "--skip", "redis::"]).env("DWELL_TEST_STORE", "redis");
+    // What is about Redis in any case has been run by the step `tests`; beanstalk and push delivery are other edges.
+    let others = ["redis::", "beanstalk::", "push::"].into_iter().flat_map(|name| ["--skip", name]);
+    command.arg("--").args(others).env("DWELL_TEST_STORE", "redis");
     let status = stream::run(&mut command, |line| tally.read_line(line))?;
     ensure!(status.success(), "the HTTP API on Redis: {status}");
     tally.require_some()
