@@ -10,7 +10,7 @@ use clap::Parser;
 use dwell_sim::event::life;
 use dwell_sim::planted::find;
 use dwell_sim::shrink::shrink;
-use dwell_sim::world::{Tally, World, Wrong};
+use dwell_sim::world::{ON_SHELF, Tally, World, Wrong};
 use dwell_store_embedded::Bug;
 
 /// Lives in which a planted bug must be found.
@@ -29,6 +29,10 @@ struct Args {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
+
+    /// Live with a shelf: other seeds, of stores whose jobs leave memory while they wait
+    #[arg(long)]
+    shelf: bool,
 
     /// Go on for so many minutes instead of a number of lives
     #[arg(long)]
@@ -114,8 +118,9 @@ fn found_in(bug: Bug, missed: &AtomicBool) -> String {
 /// Lives many seeds on all cores.
 fn search(args: &Args) -> bool {
     let start = now();
+    let from = if args.shelf { args.from | ON_SHELF } else { args.from };
     let end = args.minutes.map(|minutes| start + Duration::from_secs_f64(minutes * 60.0));
-    let (next, stop) = (AtomicU64::new(args.from), AtomicBool::new(false));
+    let (next, stop) = (AtomicU64::new(from), AtomicBool::new(false));
     let total = Mutex::new((0_u64, Tally::default()));
     let failed: Mutex<Vec<(u64, String)>> = Mutex::default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -124,7 +129,7 @@ fn search(args: &Args) -> bool {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let over = end.map_or(seed >= args.from + args.seeds, |end| now() >= end);
+                    let over = end.map_or(seed >= from + args.seeds, |end| now() >= end);
                     if over || stop.load(Ordering::Relaxed) {
                         return;
                     }

@@ -13,9 +13,11 @@ use dwell_core::{LeaseToken, Store, StoreError, Timestamp};
 use dwell_store_embedded::{Durability, EmbeddedStore, Stepper};
 use dwell_store_testkit::{Model, Setup};
 
-use self::starting::{defaults, durability, memory, open};
+pub use self::starting::ON_SHELF;
+use self::starting::{defaults, durability, memory, open, shelves};
+use crate::chance::Chance;
 use crate::clock::SimClock;
-use crate::disk::{Counts, SimDisk};
+use crate::disk::{Counts, FaultKind, SimDisk};
 use crate::event::Event;
 use crate::request::{Pending, Reply, Request, ask_store};
 use crate::same::Same;
@@ -53,6 +55,8 @@ pub struct Tally {
 /// A store, its surroundings and its shadow.
 pub struct World {
     seed: u64,
+    /// Whether jobs that wait for long leave memory.
+    shelves: bool,
     durability: Durability,
     /// Bytes of memory jobs may take.
     memory: usize,
@@ -118,7 +122,8 @@ impl World {
     pub fn new(seed: u64) -> Result<Self, Wrong> {
         let (disk, clock) = (SimDisk::new(seed ^ 0xd15c), Arc::new(SimClock::default()));
         let (durability, memory) = (durability(seed), memory(seed));
-        let opened = open(seed, durability, memory, &disk, &clock, false);
+        let shelves = shelves(seed);
+        let opened = open(seed, shelves, durability, memory, &disk, &clock, false);
         let (store, stepper) = opened.map_err(|error| Wrong(error.to_string()))?;
         let now = stepper.now().map_or(Timestamp::EPOCH, |(now, _)| now);
         let setup = Setup { defaults: defaults(), ..Setup::default() };
@@ -126,6 +131,7 @@ impl World {
         shadow.remembers_all = durability != Durability::Sync;
         Ok(Self {
             seed,
+            shelves,
             durability,
             memory,
             disk,
@@ -155,6 +161,9 @@ impl World {
             self.note(|| format!("{event:?}"));
             self.happen(event).map_err(|Wrong(what)| Wrong(format!("{event:?}: {what}")))?;
             self.tally.events += 1;
+            if self.shelves && Chance::new(self.seed ^ self.tally.events << 24 ^ 0x5e1f).percent(40) {
+                self.stepper.shelf_turn();
+            }
             if image::in_life(self.seed) {
                 self.check_image().map_err(|Wrong(what)| Wrong(format!("{event:?}: {what}")))?;
             }
@@ -200,6 +209,8 @@ impl World {
                 self.hang_up(*n);
                 Ok(())
             }
+            // What a start cannot read is another matter than what a call cannot: that is asked for again.
+            Event::Fault(fault) if self.shelves && fault.kind == FaultKind::Read => Ok(()),
             Event::Fault(fault) => {
                 self.disk.set_fault(Some(*fault));
                 Ok(())
@@ -377,6 +388,7 @@ impl World {
             while self.stepper.journal_turn() {
                 self.engine_turn()?;
             }
+            self.stepper.shelf_turn();
             if left == 0 {
                 return Ok(());
             }
@@ -408,6 +420,7 @@ impl World {
         for _ in 0..PATIENCE {
             self.engine_turn()?;
             while self.stepper.journal_turn() {}
+            self.stepper.shelf_turn();
             let waits = |id: &CallId, shadow: &Shadow| shadow.is_waiting(*id);
             let lost = !self.lost.is_empty() && !self.stepper.has_failed();
             if self.calls.keys().all(|id| waits(id, &self.shadow)) && self.queued.is_empty() && !lost {

@@ -20,8 +20,17 @@ pub struct Config {
     pub defaults: Defaults,
     /// How many topics there may be.
     pub max_topics: usize,
-    /// Bytes of memory jobs may take; past it puts are refused with `storage_full`, and nothing else is.
+    /// Bytes of memory jobs may take. Those that wait for long leave it for the shelf; without one, puts past it are
+    /// refused with `storage_full`, and nothing else is.
     pub memory: usize,
+    /// Whether jobs that wait for long leave memory.
+    pub shelves: bool,
+    /// Bytes of journal that are enough: what is older goes onto the shelf.
+    #[doc(hidden)]
+    pub tail: u64,
+    /// Bytes of a block of the shelf: what is read to find one job.
+    #[doc(hidden)]
+    pub block: usize,
     /// Bytes of one journal segment, whole pages.
     pub segment: u64,
     /// Start even though the wall clock is more than an hour behind what the store has seen.
@@ -72,6 +81,9 @@ impl Config {
             defaults: Defaults::default(),
             max_topics: limits::DEFAULT_MAX_TOPICS,
             memory: 1 << 30,
+            shelves: false,
+            tail: 64 << 20,
+            block: 32 << 10,
             segment: 16 << 20,
             accept_clock: false,
             clock: Arc::new(SystemClock::default()),

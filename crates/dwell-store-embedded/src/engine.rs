@@ -14,10 +14,11 @@
 
 mod answers;
 mod arena;
+mod asking;
 mod batch;
-mod clean;
 mod command;
 mod done;
+mod fold;
 mod index;
 mod leases;
 mod looks;
@@ -26,6 +27,8 @@ mod ordering;
 mod pages;
 mod replay;
 mod rest;
+mod saving;
+mod shelf;
 mod slots;
 mod timers;
 mod topic;
@@ -42,19 +45,24 @@ use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 use timing_wheel::TimingWheel;
 
+pub(crate) use asking::{Ask, AskId};
 pub(crate) use batch::SealedFrame;
 pub(crate) use command::Command;
 pub(crate) use ordering::Ordered;
-pub(crate) use replay::{JobBytes, JobSight, ReplayError};
+pub(crate) use replay::{JobBytes, JobSight, ReplayError, Told};
+pub(crate) use saving::Unsaved;
+pub(crate) use shelf::SliceCounts;
 pub(crate) use slots::{IdHash, Lying};
 
 use self::answers::Answers;
+use self::asking::Asking;
 use self::batch::Batch;
-use self::clean::Cleaning;
 use self::done::DoneJobs;
+use self::fold::Folding;
 use self::minutes::Minutes;
 use self::replay::Replaying;
 use self::rest::Moving;
+use self::shelf::Shelf;
 use self::slots::Slots;
 use self::timers::Timer;
 use self::topic::Topic;
@@ -77,6 +85,10 @@ pub(crate) struct Settings {
     pub(crate) memory: usize,
     /// Bytes of one journal segment.
     pub(crate) segment: u64,
+    /// Bytes of journal that are enough where there is a shelf.
+    pub(crate) tail: u64,
+    /// Whether jobs that wait for long leave memory.
+    pub(crate) shelves: bool,
     /// What all chance comes from; the system's own if there is none.
     pub(crate) seed: Option<u64>,
 }
@@ -137,7 +149,9 @@ pub(crate) struct Engine {
     waiters: Waiters,
     batch: Batch,
     answers: Answers,
-    cleaning: Cleaning,
+    shelf: Shelf,
+    asking: Asking,
+    folding: Folding,
     moving: Moving,
     failed: Option<StoreError>,
     closing: bool,
@@ -169,7 +183,9 @@ impl Engine {
             waiters: Waiters::default(),
             batch: Batch::new(origin, settings.segment),
             answers: Answers::default(),
-            cleaning: Cleaning::new(0),
+            shelf: Shelf::default(),
+            asking: Asking::default(),
+            folding: Folding::new(0, 0),
             moving: Moving::default(),
             failed: None,
             closing: false,
@@ -182,14 +198,16 @@ impl Engine {
     }
 
     /// Takes up where the last run left off, once everything has been replayed and put in order.
-    pub(crate) fn begin(&mut self, origin: Origin, now: Now, first_segment: u64, jobs: [Ordered; 2]) {
+    pub(crate) fn begin(&mut self, origin: Origin, now: Now, first: (u64, u64), jobs: [Ordered; 2]) {
         self.now = now;
         self.swept_at = now.real;
         self.next_topic = self.next_topic.max(origin.topic);
         self.next_number = self.next_number.max(origin.number);
         self.batch = Batch::new(origin, self.settings.segment);
+        self.batch.began_before(std::mem::take(&mut self.replaying.starts).into_iter());
         self.wheel = TimingWheel::new(now.at.as_millis());
-        self.cleaning = Cleaning::new(first_segment);
+        let (first_segment, folded) = first;
+        self.folding = Folding::new(first_segment, folded);
         self.replayed(jobs);
     }
 
@@ -201,7 +219,8 @@ impl Engine {
         }
         let more = self.run_timers(TIMERS_A_TURN);
         self.sweep();
-        self.clean_step();
+        self.fold_step();
+        self.drop_done_with();
         self.move_step();
         more
     }
@@ -214,7 +233,7 @@ impl Engine {
         if self.closing {
             return command.refuse(StoreError::Closed);
         }
-        command.run(self);
+        self.attempt(command);
     }
 
     /// When something is to be done next even if nobody calls: at a time of the timeline, or of real time.
@@ -248,6 +267,7 @@ impl Engine {
         let error = StoreError::Failed { detail };
         self.answers.refuse(&error);
         self.waiters.refuse(&error);
+        self.asking.refuse(&error);
         self.failed = Some(error);
     }
 
@@ -258,6 +278,7 @@ impl Engine {
     /// Takes no more commands and answers those who wait with nothing. What is batched is still to be written.
     pub(crate) fn close(&mut self) {
         self.closing = true;
+        self.asking.refuse(&StoreError::Closed);
         let waiting = self.waiters.drain();
         for waiter in waiting {
             self.answers.hold_lease(self.batch.last_sequence(), waiter.answer, Vec::new());
@@ -272,7 +293,7 @@ impl Engine {
             next_sequence: self.batch.next_sequence(),
             next_number: self.next_number,
             next_topic: self.next_topic,
-            first_segment: self.cleaning.first_segment(),
+            first_segment: self.folding.first_segment(),
             segment: self.batch.segment(),
             batched: self.batch.len(),
         }

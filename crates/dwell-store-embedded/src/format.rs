@@ -12,10 +12,15 @@
 //! it is known to be there.
 
 pub(crate) mod bytes;
+pub(crate) mod dead;
+pub(crate) mod filter;
 pub(crate) mod frame;
+pub(crate) mod key;
 pub(crate) mod manifest;
 pub(crate) mod record;
+pub(crate) mod run;
 pub(crate) mod segment;
+pub(crate) mod table;
 pub(crate) mod topics;
 
 /// The version of all formats together: what this build writes, and the newest it reads. How it is raised is told in

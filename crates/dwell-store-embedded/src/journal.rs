@@ -29,8 +29,9 @@ pub(crate) use segments::Spares;
 pub(crate) enum Work {
     /// Write this frame and make it durable.
     Write(SealedFrame),
-    /// Make this the manifest; with it, the state of all topics up to some sequence, under this name.
-    Manifest(Box<Manifest>, Option<(String, Vec<u8>)>),
+    /// Make this the manifest; with it, the state of all topics up to some sequence, under this name. Then these files are
+    /// not needed any more.
+    Manifest(Box<Manifest>, Option<(String, Vec<u8>)>, Vec<String>),
     /// Make everything durable, say so and end.
     Stop(Option<oneshot::Sender<Result<(), StoreError>>>),
 }
@@ -88,7 +89,9 @@ impl Journal {
             Some(Work::Write(frame)) => {
                 self.write(&frame).map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() }))
             }
-            Some(Work::Manifest(manifest, topics)) => self.manifest(&manifest, topics).map(|()| None),
+            Some(Work::Manifest(manifest, topics, obsolete)) => {
+                self.manifest(&manifest, topics, &obsolete).map(|()| Some(Event::Saved))
+            }
             Some(Work::Stop(done)) => {
                 let outcome = self.sync();
                 if let Some(done) = done {
@@ -152,7 +155,12 @@ impl Journal {
         Ok(())
     }
 
-    fn manifest(&mut self, manifest: &Manifest, topics: Option<(String, Vec<u8>)>) -> io::Result<()> {
+    fn manifest(
+        &mut self,
+        manifest: &Manifest,
+        topics: Option<(String, Vec<u8>)>,
+        obsolete: &[String],
+    ) -> io::Result<()> {
         self.sync()?;
         if let Some((name, bytes)) = topics {
             // Under another name first: a file of this name may be the one that is in use.
@@ -163,6 +171,10 @@ impl Journal {
             self.storage.sync_dir()?;
         }
         manifest::store(&*self.storage, manifest)?;
+        for name in obsolete {
+            // One that stays is in nobody's way: the next start removes it.
+            self.storage.remove(name).ok();
+        }
         self.segments.free_before(manifest.first_segment, manifest.topics)
     }
 }

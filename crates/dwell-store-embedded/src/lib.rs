@@ -19,6 +19,7 @@ mod journal;
 mod planted;
 mod recovery;
 mod runner;
+mod shelf;
 mod stepper;
 mod timeline;
 

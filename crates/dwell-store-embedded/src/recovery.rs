@@ -18,16 +18,20 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use dwell_core::Timestamp;
+use roaring::RoaringBitmap;
 
 use self::ahead::{Ahead, Eyes, FramePlace, MISSING, SegmentFile, Sight};
 use crate::clock::Clock;
 use crate::dice::Dice;
-use crate::engine::{Engine, JobBytes, Lying, Now, Origin, ReplayError, Settings};
+use crate::engine::{Engine, JobBytes, Lying, Now, Origin, ReplayError, Settings, Told};
+use crate::format::dead;
 use crate::format::frame::{self, Frame, FrameHeader};
 use crate::format::manifest::{self, Manifest, ManifestError};
+use crate::format::run::{self, Run, RunError};
 use crate::format::segment;
-use crate::format::topics::{self, TopicsError};
+use crate::format::topics::{self, Topics, TopicsError};
 use crate::planted::{self, Bug};
+use crate::shelf::{Shelved, View};
 use crate::storage::{OpenDirError, Storage};
 use crate::timeline::{ClockBehind, Timeline};
 
@@ -153,7 +157,7 @@ pub(crate) fn recover(
         ([sooner, later], table, synced.join().expect("whoever syncs does not panic"))
     });
     engine.name(table);
-    engine.begin(origin, now, manifest.first_segment, jobs);
+    engine.begin(origin, now, (manifest.first_segment, manifest.folded), jobs);
     synced.map(|()| Recovered { engine, manifest, timeline })
 }
 
@@ -183,7 +187,36 @@ fn load_manifest(storage: &dyn Storage) -> Result<Manifest, OpenError> {
         mark: 0,
         topics: None,
         clean: None,
+        folded: 0,
+        runs: Vec::new(),
     })
+}
+
+/// Opens the runs that the manifest names.
+fn open_shelf(storage: &dyn Storage, manifest: &Manifest) -> Result<View, OpenError> {
+    let mut view = View::default();
+    for name in &manifest.runs {
+        let failed = |file: String, error: RunError| match error {
+            RunError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+                OpenError::Missing { file: storage.describe(&file) }
+            }
+            RunError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => io_error(storage, &file, error),
+            error => {
+                let file = storage.describe(&file);
+                OpenError::Damaged { file, offset: 0, why: error.to_string(), after: manifest.folded }
+            }
+        };
+        let run = Run::open(storage, name.run).map_err(|error| failed(run::name(name.run), error))?;
+        let dead = match name.dead {
+            None => RoaringBitmap::new(),
+            Some(stamp) => {
+                let loaded = dead::load(storage, name.run, stamp);
+                loaded.map_err(|error| failed(dead::name(name.run, stamp), error))?
+            }
+        };
+        view.runs.push(Shelved { run: Arc::new(run), dead: Arc::new(dead), stamp: name.dead });
+    }
+    Ok(view)
 }
 
 /// What has been read so far.
@@ -199,6 +232,8 @@ struct Reading<'a> {
     mark: u64,
     /// Topics are known as of this sequence; records up to it say nothing new about them.
     topics_known: u64,
+    /// The shelf is known as of this sequence.
+    folded: u64,
     /// What was read and may be nowhere but in memory.
     doubtful: Vec<Doubtful>,
 }
@@ -207,16 +242,20 @@ impl<'a> Reading<'a> {
     fn new(storage: &'a dyn Storage, settings: Settings) -> Self {
         let engine = Engine::new(settings);
         let eyes = Eyes::new(engine.id_hash());
-        Self { storage, engine, eyes, last_sequence: 0, epoch: 0, mark: 0, topics_known: 0, doubtful: Vec::new() }
+        let (topics_known, folded) = (0, 0);
+        Self { storage, engine, eyes, last_sequence: 0, epoch: 0, mark: 0, topics_known, folded, doubtful: Vec::new() }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
     fn topics_file(&mut self, manifest: &Manifest) -> Result<(), OpenError> {
         let Some(stamp) = manifest.topics else { return Ok(()) };
-        for topic in topics::load(self.storage, stamp)? {
+        let Topics { topics, shelf } = topics::load(self.storage, stamp)?;
+        for topic in topics {
             self.engine.replay_topic(topic);
         }
         self.topics_known = stamp;
+        self.folded = manifest.folded;
+        self.engine.replay_shelf(shelf, open_shelf(self.storage, manifest)?, manifest.folded);
         Ok(())
     }
 
@@ -262,7 +301,8 @@ impl<'a> Reading<'a> {
 
     /// Replays a segment, of which so many are left after it; whether it was ever begun.
     fn segment(&mut self, mut file: SegmentFile, left: usize) -> Result<bool, OpenError> {
-        let place = self.engine.begin_segment();
+        let first = file.header.as_ref().map_or(0, |header| header.first_sequence);
+        let place = self.engine.begin_segment(file.id, first);
         let end = self.frames(&mut file, place, left == 0)?;
         // A run syncs a segment before it begins the next one; the last of all may have nothing in it yet.
         if left <= 1 {
@@ -335,12 +375,13 @@ impl<'a> Reading<'a> {
     ) -> Result<(), String> {
         for (sight, sequence) in sights.zip(header.first_sequence..) {
             let known = sequence <= self.topics_known && !planted::is(Bug::TotalsCountedTwice);
+            let told = Told { sequence, topics_known: known, folded: sequence <= self.folded };
             let replayed = match sight {
-                Sight::Other(record) => self.engine.replay(*record, header.segment, known),
+                Sight::Other(record) => self.engine.replay(*record, told),
                 Sight::Job(job) => {
                     let lying = Lying { chunk: place, at: job.at, length: job.length };
                     let record = JobBytes { bytes: &bytes[job.at..][..job.length], lying };
-                    self.engine.replay_job(&job, record, header.segment, known)
+                    self.engine.replay_job(&job, record, told)
                 }
             };
             replayed.map_err(|error: ReplayError| error.to_string())?;

@@ -10,11 +10,13 @@ use dwell_core::{StoreError, Timestamp, When, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Clock;
-use crate::engine::{Command, Engine, Now};
+use crate::engine::{Ask, AskId, Command, Engine, Now, Unsaved};
 use crate::format::manifest::{CleanStop, Manifest};
 use crate::format::topics;
 use crate::journal::Work;
 use crate::planted::{self, Bug};
+use crate::shelf::read::Answered;
+use crate::shelf::shelver::{Outcome, Task};
 use crate::timeline::{ClockAction, ClockReport, Timeline};
 
 /// How many commands one turn takes before time and the journal are looked at again.
@@ -42,6 +44,12 @@ pub(crate) enum Event {
         /// Also against a power cut.
         on_disk: bool,
     },
+    /// A manifest is durable.
+    Saved,
+    /// Something was read from the shelf.
+    Read(AskId, Answered),
+    /// The shelf's thread has done something.
+    Shelf(Outcome),
     /// The journal failed.
     Failed(String),
     /// Stop, and say when everything is durable.
@@ -56,6 +64,8 @@ pub(crate) struct Shown {
     pub(crate) failed: Option<String>,
     /// What is wrong with the wall clock, if anything is.
     pub(crate) clock: Option<String>,
+    /// What is wrong with the shelf.
+    pub(crate) shelf: Vec<String>,
 }
 
 /// What to tell people about a clock that does not agree with the store's time.
@@ -84,6 +94,10 @@ pub(crate) struct Runner {
     pub(crate) shown: Arc<Mutex<Shown>>,
     pub(crate) events: Receiver<Event>,
     pub(crate) journal: Sender<Work>,
+    pub(crate) reader: Sender<Ask>,
+    pub(crate) shelver: Sender<Task>,
+    /// Puts that wait until there is room.
+    pub(crate) held: VecDeque<(Command, OwnedSemaphorePermit)>,
     pub(crate) checked_at: Duration,
     pub(crate) in_flight: bool,
     pub(crate) closing: Option<oneshot::Sender<Result<(), StoreError>>>,
@@ -105,7 +119,7 @@ impl Runner {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            self.turn(event);
+            self.turn(event, |_| {});
             if self.is_closed() {
                 break;
             }
@@ -113,23 +127,36 @@ impl Runner {
         self.stop();
     }
 
-    /// One turn: takes in what has come, looks at the time, does what is to be done, sends off what can be written.
-    pub(crate) fn turn(&mut self, first: Option<Event>) {
+    /// One turn: takes in what has come, looks at the time, does what is to be done, sends off what can be written. After
+    /// each step `between` is called.
+    pub(crate) fn turn(&mut self, first: Option<Event>, between: impl Fn(&mut Engine)) {
         let more = std::iter::from_fn(|| self.events.try_recv().ok()).take(COMMANDS_A_TURN);
         let events: Vec<Event> = first.into_iter().chain(more).collect();
         // Only now, so that no call is dated before it was made.
         let now = self.look_at_clock();
         self.busy = self.engine.tick(now) || self.engine.is_cleaning();
+        between(&mut self.engine);
         for event in events {
             self.handle(event);
+            between(&mut self.engine);
         }
         self.before_calls = self.engine.journal().last_sequence;
+        if !self.held.is_empty() && !self.engine.is_pressed() {
+            let later = std::mem::replace(&mut self.backlog, std::mem::take(&mut self.held));
+            self.backlog.extend(later);
+        }
         while (self.engine.journal().batched < FULL_BATCH || self.engine.has_failed())
             && let Some((command, permit)) = self.backlog.pop_front()
         {
+            if matches!(command, Command::Put { .. }) && self.engine.is_pressed() {
+                self.held.push_back((command, permit));
+                continue;
+            }
             self.engine.apply(command);
+            between(&mut self.engine);
             drop(permit);
         }
+        self.send_asks();
         self.send_frame();
     }
 
@@ -151,6 +178,13 @@ impl Runner {
                 self.engine.synced(on_disk);
                 // The next frame goes out before anything else is looked at.
                 self.send_frame();
+            }
+            Event::Saved => self.engine.saved(),
+            Event::Read(ask, answered) => self.engine.answered(ask, answered),
+            Event::Shelf(outcome) => {
+                self.engine.shelf_did(outcome);
+                let troubles = self.engine.troubles();
+                self.show(|shown| shown.shelf = troubles);
             }
             Event::Failed(_) if planted::is(Bug::FailureIgnored) => self.handle(Event::Synced { on_disk: true }),
             Event::Failed(why) => {
@@ -207,39 +241,55 @@ impl Runner {
         self.let_segments_go();
     }
 
+    /// Sends off what is to be read, and what is to be folded.
+    fn send_asks(&mut self) {
+        for ask in self.engine.take_asks() {
+            // A thread that has ended is only missed by a store that is ending.
+            drop(self.reader.send(ask));
+        }
+        if let Some(fold) = self.engine.take_fold() {
+            drop(self.shelver.send(Task::Fold(fold)));
+        }
+    }
+
     /// Writes a new manifest when reserves run low.
     fn keep_reserves(&mut self) {
         let state = self.engine.journal();
         let low = state.next_sequence + RESERVED / 2 > self.manifest.sequence_reserved
             || state.next_number + RESERVED / 2 > self.manifest.number_reserved;
         if low {
-            self.send_manifest(None);
+            self.engine.saves_nothing();
+            self.send_manifest(None, Vec::new());
         }
     }
 
-    /// Writes a new manifest, and the topics as they are, when a segment has become free.
+    /// Writes a new manifest, and the topics as they are, when segments have become free or the shelf has changed.
     ///
     /// The topics must not know of anything that the journal does not: so only when everything that was done is in a
     /// frame, and after that frame.
     fn let_segments_go(&mut self) {
         let state = self.engine.journal();
-        if state.first_segment > self.manifest.first_segment
-            && (state.batched == 0 || planted::is(Bug::TopicsBeforeJournal))
-        {
-            self.manifest.first_segment = state.first_segment;
-            self.manifest.topics = Some(state.last_sequence);
-            let topics = (topics::name(state.last_sequence), self.engine.topics_file());
-            self.send_manifest(Some(topics));
+        if state.batched > 0 && !planted::is(Bug::TopicsBeforeJournal) {
+            return;
         }
+        let Some(Unsaved { runs, obsolete, topics }) = self.engine.take_unsaved() else { return };
+        self.manifest.runs = runs;
+        let topics = topics.then(|| {
+            self.manifest.first_segment = state.first_segment;
+            self.manifest.folded = self.engine.folded_through();
+            self.manifest.topics = Some(state.last_sequence);
+            (topics::name(state.last_sequence), self.engine.topics_file())
+        });
+        self.send_manifest(topics, obsolete);
     }
 
-    fn send_manifest(&mut self, topics: Option<(String, Vec<u8>)>) {
+    fn send_manifest(&mut self, topics: Option<(String, Vec<u8>)>, obsolete: Vec<String>) {
         let state = self.engine.journal();
         self.manifest.sequence_reserved = state.next_sequence + RESERVED;
         self.manifest.number_reserved = state.next_number + RESERVED;
         self.manifest.topic_ids_reserved = state.next_topic;
         self.manifest.mark = self.engine.now().as_millis();
-        self.send(Work::Manifest(Box::new(self.manifest.clone()), topics));
+        self.send(Work::Manifest(Box::new(self.manifest.clone()), topics, obsolete));
     }
 
     fn send(&self, work: Work) {
@@ -254,7 +304,8 @@ impl Runner {
 
     /// Leaves a manifest that says that everything is there.
     pub(crate) fn stop(mut self) {
-        for (command, _) in std::mem::take(&mut self.backlog) {
+        drop(self.shelver.send(Task::Stop));
+        for (command, _) in std::mem::take(&mut self.held).into_iter().chain(std::mem::take(&mut self.backlog)) {
             self.engine.apply(command);
         }
         if self.shown().failed.is_none() {
@@ -268,7 +319,7 @@ impl Runner {
             self.manifest.topic_ids_reserved = state.next_topic;
             self.manifest.mark = self.engine.now().as_millis();
             self.manifest.next_segment = state.segment + 1;
-            self.send(Work::Manifest(Box::new(self.manifest.clone()), None));
+            self.send(Work::Manifest(Box::new(self.manifest.clone()), None, Vec::new()));
         }
         let done = self.closing.take();
         self.send(Work::Stop(done));

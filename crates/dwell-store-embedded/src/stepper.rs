@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use dwell_core::Timestamp;
 
+use crate::engine::{Ask, Engine, SliceCounts};
 use crate::journal::{Journal, Spares, Work};
 use crate::runner::{Event, Runner};
+use crate::shelf::read::{self, Question, Reply};
+use crate::shelf::shelver::{Shelver, Task};
 use crate::storage::Storage;
 use crate::store::Parts;
 
@@ -18,20 +21,25 @@ pub struct Stepper {
     journal: Option<(Journal, Receiver<Work>)>,
     events: Sender<Event>,
     spares: Spares,
+    shelver: Shelver,
+    tasks: Receiver<Task>,
+    /// Nobody asks here: see [`read_at_once`].
+    _asks: Receiver<Ask>,
     storage: Arc<dyn Storage>,
 }
 
 impl Stepper {
     pub(crate) fn new(parts: Parts, events: Sender<Event>, spares: Spares) -> Self {
-        let Parts { runner, journal, work, storage } = parts;
-        Self { runner: Some(runner), journal: Some((journal, work)), events, spares, storage }
+        let Parts { runner, journal, work, shelver, tasks, asks, storage } = parts;
+        let (runner, journal) = (Some(runner), Some((journal, work)));
+        Self { runner, journal, events, spares, shelver, tasks, _asks: asks, storage }
     }
 
     /// One turn of the engine: calls, timers, waiting consumers; then the next frame, if one can go. False once it has
     /// ended.
     pub fn engine_turn(&mut self) -> bool {
         let Some(runner) = &mut self.runner else { return false };
-        runner.turn(None);
+        runner.turn(None, read_at_once);
         if runner.is_closed()
             && let Some(runner) = self.runner.take()
         {
@@ -87,6 +95,34 @@ impl Stepper {
         true
     }
 
+    /// One piece of the shelf's work. False if there was nothing to do.
+    pub fn shelf_turn(&mut self) -> bool {
+        if let Ok(task) = self.tasks.try_recv() {
+            self.shelver.take(task);
+        }
+        let busy = self.shelver.patience() == Some(Duration::ZERO);
+        if let Some(outcome) = self.shelver.turn() {
+            drop(self.events.send(Event::Shelf(outcome)));
+        }
+        busy
+    }
+
+    /// Whether what the engine counts on the shelf is what is there; if not, what is wrong.
+    pub fn check_shelf(&self) -> Result<(), String> {
+        let counts = self.runner.as_ref().and_then(|runner| runner.engine.shelf_counts());
+        let Some((view, counts)) = counts else { return Ok(()) };
+        for SliceCounts { slice, copies, near, found } in counts {
+            let ranks = Question::Ranks(vec![(slice, Timestamp::MAX)]);
+            let there = read::answer(&view, &ranks);
+            if let Reply::Ranks(ranks) = there.reply
+                && (ranks != [copies] || near != found)
+            {
+                return Err(format!("{slice:?}: {ranks:?} on the shelf, not {copies}; {found} in memory, not {near}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Makes one spare segment, if one is wanted.
     pub fn spares_turn(&mut self) {
         self.spares.make_one(&*self.storage);
@@ -101,5 +137,18 @@ impl Stepper {
     /// Bytes that jobs are reckoned to take.
     pub fn weight(&self) -> usize {
         self.runner.as_ref().map_or(0, |runner| runner.engine.weight())
+    }
+}
+
+/// Reads from the shelf whatever the engine asks for, so that a call is carried out in the turn that takes it.
+fn read_at_once(engine: &mut Engine) {
+    loop {
+        let asks = engine.take_asks();
+        if asks.is_empty() {
+            return;
+        }
+        for Ask { id, view, question } in asks {
+            engine.answered(id, read::answer(&view, &question));
+        }
     }
 }

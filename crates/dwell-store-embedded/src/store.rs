@@ -17,11 +17,14 @@ use dwell_core::{
 use tokio::sync::{OnceCell, Semaphore, oneshot};
 
 use crate::config::{Config, Durability, Place};
-use crate::engine::{Command, Settings};
-use crate::format::{manifest, segment, topics};
+use crate::engine::{Ask, Command, Settings};
+use crate::format::manifest::Manifest;
+use crate::format::{dead, manifest, run, segment, topics};
 use crate::journal::{Journal, Spares, Work};
 use crate::recovery::{self, OpenError, Recovered, io_error};
 use crate::runner::{Event, Runner, Shown};
+use crate::shelf::read;
+use crate::shelf::shelver::{Shelver, Task};
 use crate::stepper::Stepper;
 use crate::storage::{DiskStorage, Storage};
 
@@ -51,13 +54,16 @@ impl EmbeddedStore {
     /// where blocking is fine.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let (store, parts) = Self::assemble(config)?;
-        let Parts { runner, mut journal, work, storage } = parts;
+        let Parts { runner, mut journal, work, mut shelver, tasks, asks, storage } = parts;
+        let (read, shelved) = (store.events.clone(), store.events.clone());
         let events = store.events.clone();
         let filler = store.spares.clone();
         let threads = vec![
             spawn("dwell-journal", move || journal.run(&work, &events)),
             spawn("dwell-engine", move || runner.run()),
             spawn("dwell-spares", move || filler.run(&*storage)),
+            spawn("dwell-reader", move || read_for(&asks, &read)),
+            spawn("dwell-shelf", move || shelver.run(&tasks, &shelved)),
         ];
         *store.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(store)
@@ -81,12 +87,14 @@ impl EmbeddedStore {
             max_topics: config.max_topics,
             memory: config.memory,
             segment: config.segment,
+            shelves: config.shelves,
+            tail: config.tail,
             seed: config.seed,
         };
         let recovered = recovery::recover(&storage, settings, &*config.clock, config.accept_clock)?;
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
         manifest::store(&*storage, &recovered.manifest).map_err(store_failed)?;
-        remove_leftovers(&*storage, recovered.manifest.first_segment).map_err(store_failed)?;
+        remove_leftovers(&*storage, &recovered.manifest).map_err(store_failed)?;
         let spares = Spares::adopt(&*storage, config.segment).map_err(store_failed)?;
         Ok(Self::make(config, storage, kind, recovered, spares))
     }
@@ -101,7 +109,16 @@ impl EmbeddedStore {
         let Recovered { engine, manifest, timeline } = recovered;
         let (events, inbox) = mpsc::channel();
         let (journal_work, work) = mpsc::channel();
-        let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None, clock: None }));
+        let (reader, asks) = mpsc::channel();
+        let (tasks_for, tasks) = mpsc::channel();
+        let shelver = Shelver::new(
+            Arc::clone(&storage),
+            Arc::clone(&config.clock),
+            engine.shelf_view(),
+            config.block,
+            config.segment,
+        );
+        let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None, clock: None, shelf: Vec::new() }));
         let journal = Journal::new(
             Arc::clone(&storage),
             Arc::clone(&config.clock),
@@ -117,6 +134,9 @@ impl EmbeddedStore {
             shown: Arc::clone(&shown),
             events: inbox,
             journal: journal_work,
+            reader,
+            shelver: tasks_for,
+            held: VecDeque::new(),
             checked_at: config.clock.real(),
             in_flight: false,
             closing: None,
@@ -135,7 +155,7 @@ impl EmbeddedStore {
             closing: OnceCell::new(),
             threads: Mutex::default(),
         };
-        (store, Parts { runner, journal, work, storage })
+        (store, Parts { runner, journal, work, shelver, tasks, asks, storage })
     }
 
     /// Sends a command and awaits its answer.
@@ -187,6 +207,9 @@ pub(crate) struct Parts {
     pub(crate) runner: Runner,
     pub(crate) journal: Journal,
     pub(crate) work: Receiver<Work>,
+    pub(crate) shelver: Shelver,
+    pub(crate) tasks: Receiver<Task>,
+    pub(crate) asks: Receiver<Ask>,
     pub(crate) storage: Arc<dyn Storage>,
 }
 
@@ -298,7 +321,7 @@ impl Store for EmbeddedStore {
                 promise: self.promise.clone(),
                 now: now.unwrap_or(shown.now),
                 failed: shown.failed,
-                troubles: shown.clock.into_iter().collect(),
+                troubles: shown.clock.into_iter().chain(shown.shelf).collect(),
             })
         })
     }
@@ -323,10 +346,21 @@ fn promise(kind: &str, durability: Durability) -> String {
     }
 }
 
+/// Reads what is asked for until nobody asks any more.
+fn read_for(asks: &Receiver<Ask>, events: &Sender<Event>) {
+    while let Ok(Ask { id, view, question }) = asks.recv() {
+        drop(events.send(Event::Read(id, read::answer(&view, &question))));
+    }
+}
+
 /// Removes what a run that was cut short has left and nobody needs.
-fn remove_leftovers(storage: &dyn Storage, first_segment: u64) -> std::io::Result<()> {
+fn remove_leftovers(storage: &dyn Storage, manifest: &Manifest) -> std::io::Result<()> {
+    let named = |run: u64| manifest.runs.iter().find(|name| name.run == run);
     for name in storage.list()? {
-        let old = segment::parse_name(&name).is_some_and(|id| id < first_segment);
+        let old = segment::parse_name(&name).is_some_and(|id| id < manifest.first_segment)
+            || run::parse_name(&name).is_some_and(|run| named(run).is_none())
+            || dead::parse_name(&name)
+                .is_some_and(|(run, stamp)| named(run).is_none_or(|name| name.dead != Some(stamp)));
         if old || name == topics::NEW_NAME || name == manifest::NEW_NAME {
             storage.remove(&name)?;
         }

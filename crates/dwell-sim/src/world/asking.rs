@@ -75,6 +75,7 @@ impl World {
         self.engine_turn()?;
         self.engine_turn()?;
         self.check_memory()?;
+        self.stepper.check_shelf().map_err(Wrong)?;
         for topic in (0..TOPICS).map(topic_name) {
             self.both(Request::Topic(topic.clone()))?;
             self.both(Request::List(ListQuery { limit: 1_000, ..ListQuery::of(topic.clone()) }))?;
@@ -107,7 +108,8 @@ impl World {
         let most = 2 * bytes + 1_024 * jobs + 128 * more + FIXED;
         // The last put may go beyond; so may leases, which open what was packed.
         let allowed = self.memory.saturating_add(self.memory / 4 + 512 * jobs + 128 * more + FIXED / 2);
-        if weight < bytes || (weight > most && weight > self.memory) || weight > allowed {
+        let too_little = weight < bytes && !self.shelves;
+        if too_little || (weight > most && weight > self.memory) || weight > allowed {
             return Err(Wrong(format!(
                 "{jobs} jobs with {bytes} bytes are reckoned to take {weight} bytes; they may take {}",
                 self.memory

@@ -40,18 +40,20 @@ impl World {
                 let kind = chance.one_of(&[FaultKind::Write, FaultKind::Sync, FaultKind::Name, FaultKind::Read]);
                 disk.set_fault(Some(Fault { after: chance.within(0..12), kind }));
             }
-            let opened = open(chance.roll(), self.durability, self.memory, &disk, &clock, true);
+            let opened = open(chance.roll(), self.shelves, self.durability, self.memory, &disk, &clock, true);
             first = opened.ok().and_then(|(_, stepper)| stepper.last_sequence());
             disk.cut_power(chance.one_of(&cuts));
         }
         let mut starts = self.tally.starts;
-        let (store, stepper) = start(self.seed, self.durability, self.memory, &disk, &clock, &mut starts)?;
+        let (store, stepper) =
+            start(self.seed, self.shelves, self.durability, self.memory, &disk, &clock, &mut starts)?;
         let read = stepper.last_sequence();
         if first.is_some() && first != read {
             return Err(Wrong(format!("one start has read back up to {first:?}, the next up to {read:?}")));
         }
         let mut image = Self {
             seed: self.seed,
+            shelves: self.shelves,
             durability: self.durability,
             memory: self.memory,
             disk,

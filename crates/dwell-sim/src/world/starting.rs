@@ -14,6 +14,9 @@ use crate::chance::Chance;
 use crate::clock::SimClock;
 use crate::disk::{Cut, SimDisk};
 
+/// Seeds with this bit live with a shelf.
+pub const ON_SHELF: u64 = 1 << 63;
+
 /// Bytes of a segment: small, so that segments fill, are freed and used again.
 pub(super) const SEGMENT: u64 = 32 << 10;
 
@@ -34,11 +37,20 @@ pub(super) fn durability(seed: u64) -> Durability {
 
 /// Bytes of memory jobs may take, in the life of this seed: mostly more than enough.
 pub(super) fn memory(seed: u64) -> usize {
+    if shelves(seed) {
+        return 1 << 30;
+    }
     Chance::new(seed ^ 0x3e3).one_of(&[1 << 30, 1 << 30, 1 << 30, 22 << 10, 30 << 10, 48 << 10])
+}
+
+/// Whether jobs that wait for long leave memory, in the life of this seed.
+pub(super) fn shelves(seed: u64) -> bool {
+    seed & ON_SHELF != 0
 }
 
 pub(super) fn open(
     seed: u64,
+    shelves: bool,
     durability: Durability,
     memory: usize,
     disk: &SimDisk,
@@ -51,6 +63,9 @@ pub(super) fn open(
         defaults: defaults(),
         memory,
         segment: SEGMENT,
+        shelves,
+        tail: SEGMENT,
+        block: 600,
         accept_clock: accept,
         clock: Arc::clone(clock) as Arc<_>,
         seed: Some(seed),
@@ -62,6 +77,7 @@ pub(super) fn open(
 /// Starts a store: again if the disk fails, or if the clock is behind.
 pub(super) fn start(
     seed: u64,
+    shelves: bool,
     durability: Durability,
     memory: usize,
     disk: &SimDisk,
@@ -73,7 +89,7 @@ pub(super) fn start(
         let faults = disk.counts().faults;
         tries += 1;
         *starts += 1;
-        match open(seed.wrapping_add(*starts), durability, memory, disk, clock, accept) {
+        match open(seed.wrapping_add(*starts), shelves, durability, memory, disk, clock, accept) {
             Ok(opened) => return Ok(opened),
             Err(OpenError::Clock(_)) if !accept => accept = true,
             Err(OpenError::Io { .. }) if tries < 9 && (disk.counts().faults > faults || disk.is_full()) => {
@@ -113,6 +129,7 @@ impl World {
             }
             self.engine_turn()?;
             while self.stepper.journal_turn() {}
+            self.stepper.shelf_turn();
         }
         Err(Wrong("the store never closes".to_owned()))
     }
@@ -125,7 +142,15 @@ impl World {
         if let Some(cut) = cut {
             self.disk.cut_power(cut);
         }
-        let started = start(self.seed, self.durability, self.memory, &self.disk, &self.clock, &mut self.tally.starts);
+        let started = start(
+            self.seed,
+            self.shelves,
+            self.durability,
+            self.memory,
+            &self.disk,
+            &self.clock,
+            &mut self.tally.starts,
+        );
         let (store, stepper) = started?;
         (self.store, self.stepper) = (Arc::new(store), stepper);
         (self.closing, self.failed_for) = (false, None);

@@ -6,6 +6,8 @@ use dwell_core::{Timestamp, Version};
 
 use super::Origin;
 use crate::format::frame::{self, FrameHeader};
+use crate::format::key::Stale;
+use crate::format::record;
 use crate::format::segment;
 
 /// Bytes at which a frame in the making is full and the next one begins.
@@ -33,6 +35,8 @@ pub(super) struct Batch {
     /// Where in the segment the next frame goes.
     offset: u64,
     segment_size: u64,
+    /// The first sequence of each segment that is needed, in order.
+    starts: VecDeque<(u64, u64)>,
 }
 
 /// A frame in the making: room for its header, then records.
@@ -76,6 +80,28 @@ impl Batch {
             segment: origin.segment,
             offset: segment::FIRST_FRAME,
             segment_size,
+            starts: VecDeque::from([(origin.segment, origin.sequence)]),
+        }
+    }
+
+    /// A segment of an earlier run begins with this sequence, and comes before those that are known.
+    pub(super) fn began_before(&mut self, earlier: impl Iterator<Item = (u64, u64)>) {
+        let now = std::mem::take(&mut self.starts);
+        // One that was never begun is begun again.
+        let earlier = earlier.filter(|(segment, _)| *segment < self.segment);
+        self.starts = earlier.chain(now).collect();
+    }
+
+    /// The first sequence of a segment: what comes before it is in earlier ones.
+    pub(super) fn first_sequence(&self, segment: u64) -> u64 {
+        let start = self.starts.iter().find(|(of, _)| *of >= segment);
+        start.map_or(self.making.first_sequence, |(_, sequence)| *sequence)
+    }
+
+    /// Segments before this one are not needed any more.
+    pub(super) fn forget_before(&mut self, segment: u64) {
+        while self.starts.front().is_some_and(|(of, _)| *of < segment) {
+            self.starts.pop_front();
         }
     }
 
@@ -100,6 +126,27 @@ impl Batch {
         &self.making.buffer[before..]
     }
 
+    /// Appends a record, and if there is a copy on the shelf that it makes stale, another one that says so: both are in
+    /// one frame.
+    pub(super) fn log_over(&mut self, stale: Option<Stale>, encode: impl FnOnce(&mut Vec<u8>)) {
+        let Some(stale) = stale else {
+            self.log(encode);
+            return;
+        };
+        self.log(|out| {
+            encode(out);
+            record::encode_stale(out, &stale);
+        });
+        // That was two of them; the frame may be full by now.
+        let frame = self.full.back_mut().filter(|_| self.making.records == 0).unwrap_or(&mut self.making);
+        frame.records += 1;
+        self.logged = self.next_sequence;
+        self.next_sequence += 1;
+        if self.making.records == 0 {
+            self.making.first_sequence = self.next_sequence;
+        }
+    }
+
     pub(super) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
@@ -117,6 +164,11 @@ impl Batch {
     /// The segment that records logged now will be in, or one before it.
     pub(super) fn segment(&self) -> u64 {
         self.segment
+    }
+
+    /// Whether there is a frame in the segment.
+    pub(super) fn has_begun_segment(&self) -> bool {
+        self.offset > segment::FIRST_FRAME
     }
 
     /// Bytes of records that wait to be written.
@@ -137,6 +189,7 @@ impl Batch {
         if self.offset + size > self.segment_size && self.offset > segment::FIRST_FRAME {
             self.segment += 1;
             self.offset = segment::FIRST_FRAME;
+            self.starts.push_back((self.segment, first_sequence));
         }
         let header = FrameHeader {
             record_count: records,

@@ -66,7 +66,7 @@ commands! {
 
 impl Engine {
     /// Serves those whom the call has made work for, then answers it as soon as what it saw is durable.
-    fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, value: T) {
+    pub(super) fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, value: T) {
         self.serve();
         self.answers.hold(self.batch.last_sequence(), reply, value);
         let lost = self.answers.release(self.batch.durable());

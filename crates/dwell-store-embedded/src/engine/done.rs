@@ -65,12 +65,12 @@ impl DoneJobs {
         self.weight -= forgotten.map(|(id, _)| weight(id.as_str())).sum::<usize>();
     }
 
-    /// Those whose record is in this segment.
-    pub(super) fn at_home(&mut self, segment: u64) -> impl Iterator<Item = (TopicId, &DoneJob, &mut u64)> {
+    /// Those whose record comes before this sequence.
+    pub(super) fn at_home_before(&mut self, sequence: u64) -> impl Iterator<Item = (TopicId, &DoneJob, &mut u64)> {
         let all = self.by_topic.iter_mut().flat_map(|(topic, of_topic)| {
             of_topic.by_id.values_mut().map(|remembered| (*topic, &remembered.done, &mut remembered.home))
         });
-        all.filter(move |(_, _, home)| **home == segment)
+        all.filter(move |(_, _, home)| **home < sequence)
     }
 
     /// Forgets those of a topic whose time is over; the version of the last one, 0 if there is none.
@@ -115,8 +115,9 @@ fn is_kept(done: &DoneJob, policy: &TopicPolicy, now: Timestamp) -> bool {
 impl Engine {
     /// Remembers a job that was acked.
     pub(super) fn remember_done(&mut self, topic: TopicId, done: DoneJob) {
+        let home = self.batch.next_sequence();
         self.batch.log(|out| record::encode_done(out, topic, &done));
-        self.done.insert(topic, done, self.batch.segment());
+        self.done.insert(topic, done, home);
     }
 
     /// Whether a topic's acked jobs are remembered.

@@ -3,7 +3,7 @@
 use dwell_core::Line;
 
 use super::Engine;
-use super::slots::{Index, Slot};
+use super::slots::{Index, SHELF, Slot};
 use crate::format::record::{PhaseKind, TopicId};
 
 /// Which of its topic's indexes a job is in.
@@ -28,19 +28,26 @@ impl Engine {
         let indexed = std::mem::replace(&mut slot.indexed, Indexed::None);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
         let place = slot.brief.place();
+        if slot.home == SHELF && matches!(indexed, Indexed::Ready(_)) {
+            topic.count_clean(&slot.brief, |of| of.ready -= 1);
+        }
         match indexed {
             Indexed::None => {}
             Indexed::Leased => drop(topic.leased.remove(&place)),
             Indexed::Buried => drop(topic.buried.remove(&place)),
             Indexed::Delayed => {
                 topic.waiting.remove(&place);
-                topic.minutes.remove(place.0);
-                self.minutes.remove(place.0);
+                if !slot.is_clean() {
+                    topic.minutes.remove(place.0);
+                    self.minutes.remove(place.0);
+                }
             }
             Indexed::Ready(line) => {
                 topic.waiting.remove(&place);
-                topic.minutes.remove(place.0);
-                self.minutes.remove(place.0);
+                if !slot.is_clean() {
+                    topic.minutes.remove(place.0);
+                    self.minutes.remove(place.0);
+                }
                 topic.ready_count -= 1;
                 topic.urgent_count -= u64::from(slot.brief.rank().0.is_urgent());
                 let queue = topic.ready.get_mut(&line).expect("a ready job is on its line");
@@ -76,8 +83,10 @@ impl Engine {
             }
             PhaseKind::Waiting => {
                 topic.waiting.insert(place, index);
-                topic.minutes.add(place.0, 1);
-                self.minutes.add(place.0, 1);
+                if !slot.is_clean() {
+                    topic.minutes.add(place.0, 1);
+                    self.minutes.add(place.0, 1);
+                }
                 slot.indexed = Indexed::Delayed;
                 let id = slot.topic;
                 if place.0 <= self.now.at {
@@ -102,6 +111,9 @@ impl Engine {
         let line = slot.brief.line;
         topic.ready.entry(line).or_default().insert(slot.brief.rank(), index);
         topic.ready_count += 1;
+        if slot.home == SHELF {
+            topic.count_clean(&slot.brief, |of| of.ready += 1);
+        }
         topic.urgent_count += u64::from(slot.brief.rank().0.is_urgent());
         slot.indexed = Indexed::Ready(line);
         let id = slot.topic;
@@ -111,7 +123,7 @@ impl Engine {
 
     /// Keeps the list of topics with ready jobs for couriers.
     pub(super) fn note_pushing(&mut self, id: TopicId) {
-        if self.topics.get(&id).is_some_and(|topic| topic.pushed_lines().next().is_some()) {
+        if self.topics.get(&id).is_some_and(|topic| !topic.pushed_lines(self.now.at).is_empty()) {
             self.pushing.insert(id);
         } else {
             self.pushing.remove(&id);

@@ -1,6 +1,7 @@
 //! Handing out: which jobs a lease call gets, and when those who wait get theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use dwell_core::state::{Command, Grant};
 use dwell_core::{
@@ -15,6 +16,9 @@ use super::topic::Rank;
 use super::waiters::{Waiter, WaiterId};
 use crate::format::record::{Cause, GoneCause, PhaseKind, TopicId};
 use crate::planted::{self, Bug};
+
+/// How much longer somebody waits at the most for a job that is ready and not in memory.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Jobs already given in this call, by queue.
 type Given = BTreeMap<(TopicId, Line), u32>;
@@ -33,7 +37,9 @@ impl Engine {
             }
             let deadline = self.now.real + request.wait;
             self.open_later(&request.from);
-            return self.waiters.park(Waiter { request, deadline, answer: reply });
+            let from = request.from.clone();
+            self.waiters.park(Waiter { request, deadline, answer: reply });
+            return self.bring_ahead_for(&from);
         }
         self.answer_lease(reply, jobs);
     }
@@ -57,7 +63,14 @@ impl Engine {
                 self.set_topic_timer(topic);
             }
         }
-        for waiter in self.waiters.expired(self.now.real) {
+        for (deadline, id) in self.waiters.expired(self.now.real) {
+            // What is ready for it may be on its way from the shelf.
+            let request = self.waiters.request(id).cloned();
+            let in_time = self.now.real < deadline + PATIENCE;
+            if in_time && request.is_some_and(|request| self.is_short(&request)) {
+                continue;
+            }
+            let waiter = self.waiters.take(id);
             self.answer_lease(waiter.answer, Vec::new());
         }
     }
@@ -74,6 +87,9 @@ impl Engine {
             if let Some(request) = self.waiters.request(id).cloned() {
                 let jobs = self.lease(&request);
                 if jobs.is_empty() {
+                    if self.is_short(&request) {
+                        self.shelf.held_up.extend(topics);
+                    }
                     // A consumer that gets nothing here shows that no other one would.
                     continue;
                 }
@@ -90,6 +106,9 @@ impl Engine {
             after = Some(id);
             let Some(request) = self.waiters.request(id).cloned() else { continue };
             let jobs = self.lease(&request);
+            if jobs.is_empty() && self.is_short(&request) {
+                self.shelf.held_up.extend(&self.pushing);
+            }
             if !jobs.is_empty() {
                 let waiter = self.waiters.take(id);
                 self.answer_lease(waiter.answer, jobs);
@@ -100,6 +119,9 @@ impl Engine {
     /// What can be leased right now.
     fn lease(&mut self, request: &LeaseRequest) -> Vec<LeasedJob> {
         let mut leased: Vec<LeasedJob> = Vec::new();
+        if self.is_short(request) {
+            return leased;
+        }
         let mut given = Given::new();
         let mut bytes = 0;
         while leased.len() < request.max as usize {
@@ -143,7 +165,8 @@ impl Engine {
                 let pushing = self.pushing.iter().filter_map(|id| self.topics.get(id));
                 let open = pushing.flat_map(|topic| {
                     let name = &topic.name;
-                    topic.pushed_lines().filter(|line| !is_blocked(lines, name, *line)).map(|line| (topic.id, line))
+                    let pushed = topic.pushed_lines(self.now.at).into_iter();
+                    pushed.filter(|line| !is_blocked(lines, name, *line)).map(|line| (topic.id, line))
                 });
                 let share = if planted::is(Bug::SharesIgnored) { u32::MAX } else { lines.per_line.max(1) };
                 let open: Vec<_> = open.filter(|queue| given.get(queue).is_none_or(|n| *n < share)).collect();

@@ -11,8 +11,10 @@ use dwell_core::{
 
 use super::Engine;
 use super::minutes::Minutes;
+use super::shelf::OnShelf;
 use super::slots::Index;
 use super::topic::{Place, Topic, after};
+use crate::format::key::{Slice, after_place, first_place};
 
 impl Engine {
     pub(super) fn get(&mut self, items: Vec<Lookup>) -> Vec<Option<Found>> {
@@ -94,6 +96,11 @@ impl Engine {
     }
 
     pub(super) fn topics(&mut self, query: TopicsQuery) -> Vec<TopicInfo> {
+        self.named(&query).map(|name| self.info(name)).collect()
+    }
+
+    /// The names of a page of topics.
+    pub(super) fn named(&self, query: &TopicsQuery) -> impl Iterator<Item = &TopicName> {
         // From the prefix on, or from the cursor if that is later, for as long as the prefix holds.
         let from = match &query.after {
             Some(after) if after.as_str() >= query.prefix.as_str() => Bound::Excluded(after.as_str()),
@@ -101,7 +108,7 @@ impl Engine {
         };
         let names = self.sorted_names.range::<str, _>((from, Bound::Unbounded));
         let names = names.take_while(|name| name.as_str().starts_with(&query.prefix));
-        names.take(query.limit as usize).map(|name| self.info(name)).collect()
+        names.take(query.limit as usize)
     }
 
     pub(super) fn topic(&mut self, name: TopicName) -> Option<TopicInfo> {
@@ -109,20 +116,69 @@ impl Engine {
     }
 
     fn info(&self, name: &TopicName) -> TopicInfo {
-        self.topics[&self.names[name]].info(self.now.at, self.waiters.count(name))
+        let topic = &self.topics[&self.names[name]];
+        let (mut ready, mut urgent) = (0, 0);
+        for (slice, of) in topic.shelved(false) {
+            let jobs = self.ready_on_shelf(slice, of);
+            ready += jobs;
+            // Those that share a lane are not looked at one by one.
+            urgent += slice.lane.place().filter(|place| topic.lanes[*place].is_urgent()).map_or(0, |_| jobs);
+        }
+        topic.info(self.now.at, self.waiters.count(name), (ready, urgent))
+    }
+
+    /// How many ready jobs of a slice are on the shelf only.
+    fn ready_on_shelf(&self, slice: Slice, of: &OnShelf) -> u64 {
+        let known = &self.asking.known;
+        let due = known.ranks.get(&(slice, known.at)).copied().unwrap_or(0);
+        due.saturating_sub(of.stale_until(known.at) + of.ready).min(of.away())
     }
 
     pub(super) fn timeline(&mut self, query: TimelineQuery) -> Result<Vec<u64>, TopicError> {
         let mut buckets = vec![0; query.buckets() as usize];
-        match query.topic() {
-            Some(name) => {
-                let id = self.names.get(name).ok_or(TopicError::NotFound)?;
-                count_minutes(&self.topics[id].minutes, &query, &mut buckets);
-            }
-            None => count_minutes(&self.minutes, &query, &mut buckets),
+        let Some(name) = query.topic() else {
+            count_minutes(&self.minutes, &query, &mut buckets);
+            count_minutes(&self.shelf.minutes, &query, &mut buckets);
+            return Ok(buckets);
+        };
+        let id = self.names.get(name).ok_or(TopicError::NotFound)?;
+        let topic = &self.topics[id];
+        count_minutes(&topic.minutes, &query, &mut buckets);
+        for (slice, of) in topic.shelved(false) {
+            self.count_slice(slice, of, &query, &mut buckets);
+        }
+        for bucket in self.flying(topic.id).filter_map(|brief| query.bucket_of(brief.due_at)) {
+            buckets[bucket] += 1;
         }
         Ok(buckets)
     }
+}
+
+impl Engine {
+    /// Counts what of a slice is on the shelf and due in each bucket.
+    fn count_slice(&self, slice: Slice, of: &OnShelf, query: &TimelineQuery, buckets: &mut [u64]) {
+        let known = &self.asking.known;
+        let ranks = edges(query).map(|edge| known.ranks.get(&(slice, edge)).copied().unwrap_or(0));
+        let ranks: Vec<u64> = ranks.collect();
+        for (bucket, edges) in buckets.iter_mut().zip(ranks.windows(2)) {
+            *bucket += edges[1] - edges[0];
+        }
+        for ((due_at, _), _) in &of.stale {
+            if let Some(bucket) = query.bucket_of(*due_at) {
+                buckets[bucket] -= 1;
+            }
+        }
+    }
+}
+
+/// The last instant before each bucket, and that of the last one.
+pub(super) fn edges(query: &TimelineQuery) -> impl Iterator<Item = Timestamp> {
+    let first = query.from().as_millis() / limits::MINUTE * limits::MINUTE;
+    let step = query.step();
+    (0..=u64::from(query.buckets())).map(move |bucket| {
+        let edge = first.saturating_add(bucket * step).saturating_sub(1);
+        Timestamp::from_millis(edge).unwrap_or(Timestamp::MAX)
+    })
 }
 
 fn count_minutes(minutes: &Minutes, query: &TimelineQuery, buckets: &mut [u64]) {
@@ -137,7 +193,7 @@ fn count_minutes(minutes: &Minutes, query: &TimelineQuery, buckets: &mut [u64]) 
 }
 
 /// The places of a list, from its cursor on.
-fn places<'a>(topic: &'a Topic, query: &'a ListQuery, now: Timestamp) -> impl Iterator<Item = Index> + 'a {
+pub(super) fn places<'a>(topic: &'a Topic, query: &'a ListQuery, now: Timestamp) -> impl Iterator<Item = Index> + 'a {
     let sections =
         [(Section::Waiting, &topic.waiting), (Section::Leased, &topic.leased), (Section::Buried, &topic.buried)];
     sections
@@ -146,9 +202,18 @@ fn places<'a>(topic: &'a Topic, query: &'a ListQuery, now: Timestamp) -> impl It
         .flat_map(move |(section, places)| places.range(range(query, section, now)).map(|(_, index)| *index))
 }
 
-fn wants(query: &ListQuery, section: Section) -> bool {
+pub(super) fn wants(query: &ListQuery, section: Section) -> bool {
     let state = query.state.is_none_or(|state| Section::of(state) == section);
     state && query.after.is_none_or(|after| after.section <= section)
+}
+
+/// Where a list begins in a section.
+pub(super) fn begin(query: &ListQuery, section: Section, now: Timestamp) -> Place {
+    match range(query, section, now).0 {
+        Bound::Included(place) => place,
+        Bound::Excluded(place) => after_place(place),
+        Bound::Unbounded => first_place(),
+    }
 }
 
 /// The part of a section that a list shows: what comes after its cursor, and of waiting jobs those in its state.

@@ -9,6 +9,12 @@ use dwell_core::{Timestamp, limits};
 #[derive(Debug, Default)]
 pub(super) struct Minutes(BTreeMap<u64, u64>);
 
+impl FromIterator<(u64, u64)> for Minutes {
+    fn from_iter<T: IntoIterator<Item = (u64, u64)>>(minutes: T) -> Self {
+        Self(minutes.into_iter().collect())
+    }
+}
+
 impl Minutes {
     pub(super) fn add(&mut self, due_at: Timestamp, jobs: u64) {
         *self.0.entry(minute(due_at)).or_default() += jobs;
@@ -26,9 +32,13 @@ impl Minutes {
     }
 
     pub(super) fn remove(&mut self, due_at: Timestamp) {
-        let minute = minute(due_at);
+        self.remove_many(minute(due_at), 1);
+    }
+
+    /// So many are no longer due in this minute.
+    pub(super) fn remove_many(&mut self, minute: u64, jobs: u64) {
         if let Some(count) = self.0.get_mut(&minute) {
-            *count -= 1;
+            *count = count.saturating_sub(jobs);
             if *count == 0 {
                 self.0.remove(&minute);
             }

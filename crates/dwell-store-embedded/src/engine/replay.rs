@@ -2,19 +2,25 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use dwell_core::{DoneJob, Job, Number, Phase, Timestamp, limits};
 use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 
+use super::fold::Folding;
 use super::ordering::{self, Ordered, Share};
+use super::shelf::OnShelf;
 use super::slots::{IdHash, IdTable, Ids, Index, Lying};
 use super::topic::{Place, Topic};
 use super::{Engine, totals};
+use crate::format::key::{Lane, Slice, Stale};
 use crate::format::record::{
-    self, BodyPart, Brief, Cause, DoneRecord, GoneRecord, PhaseKind, Record, TopicId, TopicRecord, id_of,
+    self, BodyPart, Brief, Cause, DoneRecord, GoneCause, GoneRecord, PhaseKind, Record, TopicId, TopicRecord, id_of,
 };
+use crate::format::topics::{ShelfSummary, SliceSummary};
 use crate::planted::{self, Bug};
+use crate::shelf::View;
 
 /// A record that does not fit what came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +33,17 @@ pub(crate) enum ReplayError {
     NoTopic,
 }
 
+/// What is known of when a record was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Its sequence.
+    pub(crate) sequence: u64,
+    /// The topics, and what is counted of the shelf, are already as they were after it: it says nothing about them.
+    pub(crate) topics_known: bool,
+    /// The shelf is already as it was after it: it says nothing about jobs that are there.
+    pub(crate) folded: bool,
+}
+
 /// What is kept beside the jobs while the journal is replayed.
 #[derive(Default)]
 pub(super) struct Replaying {
@@ -36,8 +53,22 @@ pub(super) struct Replaying {
     dead_topics: BTreeSet<TopicId>,
     /// The last record of jobs of which an earlier one has the body.
     headers: HashMap<Index, Box<[u8]>, FastHash>,
+    /// The job of the last record, if nothing was known of it before: of one that was on the shelf the next record says
+    /// so.
+    last: Option<(Number, Last)>,
     /// How many segments have been replayed.
     segments: usize,
+    /// Their first sequences.
+    pub(super) starts: Vec<(u64, u64)>,
+}
+
+/// What the last record said of a job of which nothing was known.
+#[derive(Clone, Copy)]
+enum Last {
+    /// It is no more.
+    Gone(GoneCause),
+    /// It is buried.
+    Buried,
 }
 
 /// The record of a job: its bytes, and where they will lie.
@@ -67,8 +98,9 @@ impl Engine {
         self.slots.id_hash()
     }
 
-    /// A segment is about to be replayed. Its place, for [`Engine::end_segment`].
-    pub(crate) fn begin_segment(&mut self) -> u32 {
+    /// A segment is about to be replayed, which begins with this sequence. Its place, for [`Engine::end_segment`].
+    pub(crate) fn begin_segment(&mut self, segment: u64, first_sequence: u64) -> u32 {
+        self.replaying.starts.push((segment, first_sequence));
         self.slots.expect_segment()
     }
 
@@ -83,21 +115,24 @@ impl Engine {
         }
     }
 
-    /// Does one record again that is not a job's. With `topics_known` the topics are already as they were after it: it
-    /// says nothing about them.
-    pub(crate) fn replay(&mut self, record: Record, segment: u64, topics_known: bool) -> Result<(), ReplayError> {
+    /// Does one record again that is not a job's.
+    pub(crate) fn replay(&mut self, record: Record, told: Told) -> Result<(), ReplayError> {
+        let Told { sequence, topics_known, .. } = told;
         match record {
             Record::Job(_) => unreachable!("jobs are only looked at"),
             Record::Topic(_) if topics_known => {}
             Record::Gone(gone) => self.replay_gone(&gone, topics_known),
             Record::Done(DoneRecord { topic, done }) => match self.topics.get(&topic) {
                 Some(known) if done.version.get() > known.forgotten => {
-                    self.done.insert(topic, DoneJob { topic: known.name.clone(), ..done }, segment);
+                    self.done.insert(topic, DoneJob { topic: known.name.clone(), ..done }, sequence);
                 }
                 None if !topics_known => return Err(ReplayError::NoTopic),
                 Some(_) | None => {}
             },
             Record::Topic(topic) => self.replay_topic(topic),
+            // What it would be on never came to be.
+            Record::Stale(stale) if topics_known || stale.since > self.folding.folded_through() => {}
+            Record::Stale(stale) => self.replay_stale(&stale),
             Record::TopicGone(id) => {
                 if self.topics.contains_key(&id) && !topics_known {
                     self.forget_replayed_topic(id);
@@ -107,15 +142,56 @@ impl Engine {
         Ok(())
     }
 
-    /// Does the record of a job again. Indexes and timers come later, with [`Engine::begin`]. With `topics_known` it is
-    /// already counted, and a job of a topic that is not there is no more.
-    pub(crate) fn replay_job(
-        &mut self,
-        seen: &JobSight,
-        record: JobBytes<'_>,
-        segment: u64,
-        topics_known: bool,
-    ) -> Result<(), ReplayError> {
+    /// A copy on the shelf is no longer true.
+    fn replay_stale(&mut self, stale: &Stale) {
+        let key = &stale.key;
+        let last = self.replaying.last.take().filter(|(number, _)| *number == key.number);
+        if let Some(topic) = self.topics.get_mut(&key.slice.topic) {
+            match last {
+                Some((_, Last::Gone(cause))) => totals::count_gone(&mut topic.totals, cause),
+                // It was counted as if it had not been buried before.
+                Some((_, Last::Buried)) if key.slice.lane == Lane::BURIED => topic.totals.buried -= 1,
+                Some((_, Last::Buried)) | None => {}
+            }
+        }
+        let of = self.slice_of(key.slice);
+        of.stale.insert((key.place(), stale.version));
+        of.copies = of.copies.saturating_sub(1);
+        if key.slice.lane != Lane::BURIED {
+            self.shelf.minutes.remove(key.due_at);
+        }
+    }
+
+    fn slice_of(&mut self, slice: Slice) -> &mut OnShelf {
+        let slices = match self.topics.get_mut(&slice.topic) {
+            Some(topic) => &mut topic.slices,
+            None => self.shelf.gone.entry(slice.topic).or_default(),
+        };
+        slices.entry((slice.line, slice.lane)).or_insert_with(|| OnShelf::new(0, Timestamp::MAX))
+    }
+
+    /// What is on the shelf, as of the topics' file.
+    pub(crate) fn replay_shelf(&mut self, summary: ShelfSummary, view: View, folded: u64) {
+        self.folding = Folding::new(0, folded);
+        for (topic, lanes) in summary.lanes {
+            if let Some(topic) = self.topics.get_mut(&topic) {
+                topic.lanes = lanes;
+            }
+        }
+        for SliceSummary { slice, jobs, first, passes } in summary.slices {
+            *self.slice_of(slice) = OnShelf { passes, ..OnShelf::new(jobs, first) };
+        }
+        for Stale { key, version, .. } in summary.stale {
+            self.slice_of(key.slice).stale.insert((key.place(), version));
+        }
+        self.shelf.minutes = summary.minutes.into_iter().collect();
+        self.shelf.view = Arc::new(view);
+    }
+
+    /// Does the record of a job again. Indexes and timers come later, with [`Engine::begin`]. Where topics are known it
+    /// is already counted, and a job of a topic that is not there is no more.
+    pub(crate) fn replay_job(&mut self, seen: &JobSight, record: JobBytes<'_>, told: Told) -> Result<(), ReplayError> {
+        let Told { sequence, topics_known, folded } = told;
         let JobSight { topic, cause, body, brief, id_hash, .. } = *seen;
         let Some(of_topic) = self.topics.get_mut(&topic) else {
             return if topics_known { Ok(()) } else { Err(ReplayError::NoTopic) };
@@ -126,18 +202,22 @@ impl Engine {
         let known = if cause == Cause::Put { None } else { self.slots.by_number(brief.number) };
         let Some(index) = known else {
             if body == BodyPart::Kept {
-                // Its body was in a segment that is gone: it has been logged again since, or it has ended.
-                self.replaying.orphans.insert(brief.number);
+                // Its body was in a segment that is gone: it is on the shelf as it was then or later, it has been logged
+                // again since, or it has ended.
+                if !folded {
+                    self.replaying.orphans.insert(brief.number);
+                }
                 return Ok(());
             }
             self.replaying.orphans.remove(&brief.number);
             if !topics_known {
                 totals::count(&mut of_topic.totals, cause, false, is_buried);
+                self.replaying.last = is_buried.then_some((brief.number, Last::Buried));
             }
             if !self.done.is_empty() {
                 self.done.remove(topic, str::from_utf8(id_of(record.bytes)).expect("it was looked at"));
             }
-            self.slots.load(topic, brief, id_hash, record.lying, segment);
+            self.slots.load(topic, brief, id_hash, record.lying, sequence);
             return Ok(());
         };
         let slot = self.slots.get_mut(index);
@@ -148,7 +228,7 @@ impl Engine {
         slot.brief = brief;
         match body {
             BodyPart::Here => {
-                slot.home = segment;
+                slot.home = sequence;
                 self.replaying.headers.remove(&index);
                 self.slots.load_again(index, record.lying);
             }
@@ -160,7 +240,10 @@ impl Engine {
     fn replay_gone(&mut self, gone: &GoneRecord, counted: bool) {
         // A job whose records have been cleaned away may still have its end on record.
         self.replaying.orphans.remove(&gone.number);
-        let Some(index) = self.slots.by_number(gone.number) else { return };
+        let Some(index) = self.slots.by_number(gone.number) else {
+            self.replaying.last = Some((gone.number, Last::Gone(gone.cause)));
+            return;
+        };
         let topic = self.unload(index);
         if let Some(topic) = self.topics.get_mut(&topic)
             && !counted
@@ -182,6 +265,7 @@ impl Engine {
         self.done.forget_through(id, forgotten);
         let topic = self.topics.entry(id).or_insert_with(|| Topic::new(id, name));
         topic.forgotten = forgotten;
+        topic.retime_shelf(&policy);
         topic.policy = policy;
         topic.pause = pause;
         topic.totals = totals;
@@ -191,6 +275,9 @@ impl Engine {
         if let Some(topic) = self.topics.remove(&id) {
             self.names.remove(&topic.name);
             self.sorted_names.remove(&topic.name);
+            if !topic.slices.is_empty() {
+                self.shelf.gone.insert(id, topic.slices);
+            }
         }
         self.done.remove_topic(id);
         // Its jobs go all at once at the end, with those of other such topics.
@@ -259,6 +346,8 @@ impl Engine {
         let topics: Vec<TopicId> = self.topics.keys().copied().collect();
         for topic in topics {
             self.set_topic_timer(topic);
+            self.wake_for_shelf(topic);
+            self.note_pushing(topic);
         }
         self.move_all();
     }

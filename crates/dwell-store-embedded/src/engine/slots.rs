@@ -28,8 +28,21 @@ pub(super) struct Slot {
     pub(super) indexed: Indexed,
     /// Its next timer.
     pub(super) timer: Option<Key>,
-    /// A segment no later than the one its body is in.
+    /// The sequence of the record that has its body; or [`SHELF`], or [`SHELVING`].
     pub(super) home: u64,
+}
+
+/// The home of a job that is on the shelf as it is.
+pub(super) const SHELF: u64 = u64::MAX;
+
+/// The home of one that is on its way there.
+pub(super) const SHELVING: u64 = u64::MAX - 1;
+
+impl Slot {
+    /// Whether the job is on the shelf as it is, or soon will be.
+    pub(super) fn is_clean(&self) -> bool {
+        self.home >= SHELVING
+    }
 }
 
 /// The job itself.

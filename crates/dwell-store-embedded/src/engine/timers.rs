@@ -7,6 +7,7 @@ use dwell_core::{Phase, Rules, Timestamp, limits};
 use timing_wheel::Pop;
 
 use super::index::Indexed;
+use super::shelf::ShelfCopy;
 use super::slots::Index;
 use super::topic::Place;
 use super::{Engine, totals};
@@ -22,6 +23,8 @@ pub(super) enum Timer {
     Due(TopicId),
     /// This topic may hand out again.
     Topic(TopicId),
+    /// Something of this topic that is on the shelf is soon due, or is.
+    Shelf(TopicId),
 }
 
 impl Engine {
@@ -34,6 +37,7 @@ impl Engine {
                     Timer::Job(index) => self.wake_job(index),
                     Timer::Due(topic) => self.promote_due(topic, &mut budget),
                     Timer::Topic(topic) => self.wake_topic(topic),
+                    Timer::Shelf(topic) => self.wake_shelf(topic),
                 },
                 Pop::Nothing => break,
                 Pop::OutOfBudget => {
@@ -117,6 +121,7 @@ impl Engine {
             return true;
         }
         self.unindex(index);
+        let mut stale = self.copy_of(index);
         let random = self.roll();
         let slot = self.slots.get(index);
         let was_buried = slot.brief.phase == PhaseKind::Buried;
@@ -130,11 +135,18 @@ impl Engine {
         let is_buried = matches!(job.phase, Phase::Buried(_));
         if passage.timed_out || !was_buried {
             totals::count(&mut topic.totals, cause, was_buried, is_buried);
-            self.batch.log(|out| record::encode_job(out, topic.id, cause, job, BodyPart::Kept));
+            let body = if stale.is_some() { BodyPart::Here } else { BodyPart::Kept };
+            let home = self.batch.next_sequence();
+            let noted = stale.and_then(ShelfCopy::record);
+            self.batch.log_over(noted, |out| record::encode_job(out, topic.id, cause, job, body));
+            if stale.is_some() {
+                self.slots.get_mut(index).home = home;
+            }
+            self.note_stale(stale.take());
         }
         self.slots.changed(index);
         if passage.gone {
-            self.log_gone(index, GoneCause::KeepOver);
+            self.log_gone_over(index, GoneCause::KeepOver, stale);
             self.remove(index);
             return false;
         }
@@ -143,7 +155,7 @@ impl Engine {
     }
 
     /// When time will next do something to a job beside making it due, if ever.
-    fn passage_at(&self, index: Index) -> Option<Timestamp> {
+    pub(super) fn passage_at(&self, index: Index) -> Option<Timestamp> {
         let slot = self.slots.get(index);
         let topic = &self.topics[&slot.topic];
         let may_be = match slot.brief.phase {
@@ -158,11 +170,17 @@ impl Engine {
 
     /// Logs that a job is no more, and counts it.
     pub(super) fn log_gone(&mut self, index: Index, cause: GoneCause) {
+        let stale = self.copy_of(index);
+        self.log_gone_over(index, cause, stale);
+    }
+
+    fn log_gone_over(&mut self, index: Index, cause: GoneCause, stale: Option<ShelfCopy>) {
         let slot = self.slots.get(index);
         let gone = GoneRecord { number: slot.brief.number, cause, version: self.batch.version(), at: self.now.at };
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
         totals::count_gone(&mut topic.totals, cause);
-        self.batch.log(|out| record::encode_gone(out, &gone));
+        self.batch.log_over(stale.and_then(ShelfCopy::record), |out| record::encode_gone(out, &gone));
+        self.note_stale(stale);
     }
 
     /// Sets a job's timer to the next thing time will do to it, beside making it due.

@@ -1,6 +1,6 @@
 //! A topic: its policy, its totals, and its jobs in the orders they are asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dwell_core::{
     Counts, Line, Number, Pause, Priority, RateBucket, State, Timestamp, TopicInfo, TopicName, TopicPolicy, Totals,
@@ -8,12 +8,13 @@ use dwell_core::{
 use timing_wheel::Key;
 
 use super::minutes::Minutes;
+use super::shelf::OnShelf;
 use super::slots::Index;
+use crate::format::key::Lane;
+pub(super) use crate::format::key::Place;
 use crate::format::record::TopicId;
 use crate::planted::{self, Bug};
 
-/// By due time, then number: the order of lists and redrives.
-pub(super) type Place = (Timestamp, Number);
 /// By priority, then due time, then number: the order of hand-outs.
 pub(super) type Rank = (Priority, Timestamp, Number);
 
@@ -32,7 +33,13 @@ pub(super) struct Topic {
     pub(super) timer: Option<Key>,
     /// Fires when the first delayed job is due, or before: all delayed ones are at this place or after it.
     pub(super) promotion: Option<(Place, Key)>,
-    /// Delayed and ready.
+    /// Priorities with lanes of their own on the shelf.
+    pub(super) lanes: Vec<Priority>,
+    /// What of it is on the shelf.
+    pub(super) slices: BTreeMap<(Line, Lane), OnShelf>,
+    /// Fires when something on the shelf is soon due, or is.
+    pub(super) shelf_timer: Option<(u64, Key)>,
+    /// Delayed and ready, in memory; so are all below.
     pub(super) waiting: BTreeMap<Place, Index>,
     pub(super) leased: BTreeMap<Place, Index>,
     pub(super) buried: BTreeMap<Place, Index>,
@@ -40,7 +47,7 @@ pub(super) struct Topic {
     pub(super) ready: BTreeMap<Line, BTreeMap<Rank, Index>>,
     pub(super) ready_count: u64,
     pub(super) urgent_count: u64,
-    /// When waiting ones are due.
+    /// When waiting ones are due that are not on the shelf.
     pub(super) minutes: Minutes,
 }
 
@@ -56,6 +63,9 @@ impl Topic {
             bucket: None,
             timer: None,
             promotion: None,
+            lanes: Vec::new(),
+            slices: BTreeMap::new(),
+            shelf_timer: None,
             waiting: BTreeMap::new(),
             leased: BTreeMap::new(),
             buried: BTreeMap::new(),
@@ -72,9 +82,11 @@ impl Topic {
     }
 
     /// Lines that a courier hands out, with jobs on them.
-    pub(super) fn pushed_lines(&self) -> impl Iterator<Item = Line> {
+    pub(super) fn pushed_lines(&self, now: Timestamp) -> BTreeSet<Line> {
         let all = self.policy.deliver_to.is_some();
-        self.ready.keys().copied().filter(move |line| all || *line != Line::PULL)
+        let shelved = self.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= now);
+        let lines = self.ready.keys().copied().chain(shelved.map(|(slice, _)| slice.line));
+        lines.filter(|line| all || *line != Line::PULL).collect()
     }
 
     /// Whether pause, `max_in_flight` and `max_rate` let one more job go.
@@ -85,6 +97,12 @@ impl Topic {
             bucket.available(rate, now) > 0
         });
         in_flight && rate && !self.pause.holds_at(now)
+    }
+
+    /// The same, as far as it can be said without counting what was handed out.
+    pub(super) fn lets_go(&self, now: Timestamp) -> bool {
+        let in_flight = self.policy.max_in_flight.is_none_or(|max| self.leased.len() < max.get() as usize);
+        in_flight && !self.pause.holds_at(now)
     }
 
     /// A job goes: it counts against `max_rate`.
@@ -101,17 +119,19 @@ impl Topic {
         [pause, bucket].into_iter().flatten().filter(|&at| at > now).min()
     }
 
-    pub(super) fn info(&self, now: Timestamp, waiting: u64) -> TopicInfo {
+    /// What it looks like, with so many ready jobs, and urgent ones among them, that are on the shelf only.
+    pub(super) fn info(&self, now: Timestamp, waiting: u64, (ready, urgent): (u64, u64)) -> TopicInfo {
         let mut counts = Counts::default();
-        counts[State::Delayed] = self.waiting.len() as u64 - self.ready_count;
-        counts[State::Ready] = self.ready_count;
+        counts[State::Ready] = self.ready_count + ready;
+        let all = self.waiting.len() as u64 + self.away(false);
+        counts[State::Delayed] = all.saturating_sub(counts[State::Ready]);
         counts[State::Leased] = self.leased.len() as u64;
-        counts[State::Buried] = self.buried.len() as u64;
+        counts[State::Buried] = self.buried.len() as u64 + self.away(true);
         let first = self.waiting.first_key_value().map(|((due_at, _), _)| *due_at);
         TopicInfo {
             name: self.name.clone(),
             counts,
-            urgent: self.urgent_count,
+            urgent: self.urgent_count + urgent,
             next_due_at: self.waiting.range(after(now)..).next().map(|((due_at, _), _)| *due_at),
             oldest_ready_at: first.filter(|&due_at| due_at <= now),
             totals: self.totals,

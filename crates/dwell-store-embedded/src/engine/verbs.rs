@@ -8,6 +8,7 @@ use dwell_core::{
     Verdict, Version,
 };
 
+use super::shelf::ShelfCopy;
 use super::slots::Index;
 use super::topic::Topic;
 use super::{Engine, totals};
@@ -60,7 +61,7 @@ impl Engine {
         totals::count(&mut of_topic.totals, Cause::Put, false, false);
         let rules = Rules { policy: &of_topic.policy, defaults: &self.settings.defaults };
         let receipt = Receipt::new(&job, self.now.at, &rules);
-        let home = self.batch.segment();
+        let home = self.batch.next_sequence();
         let record = self.batch.log(|out| record::encode_job(out, topic, Cause::Put, &job, BodyPart::Here));
         // What is not ready is not needed soon.
         let index = if job.due_at > self.now.at {
@@ -178,6 +179,7 @@ impl Engine {
         let random = self.roll();
         let carries_body = matches!(&command, Command::Change { change, .. } if change.body.is_some());
         self.unindex(index);
+        let stale = self.copy_of(index);
         let slot = self.slots.get(index);
         let was_buried = slot.brief.phase == PhaseKind::Buried;
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
@@ -195,15 +197,18 @@ impl Engine {
         if result == Ok(Effect::Lives) {
             let is_buried = matches!(job.phase, Phase::Buried(_));
             totals::count(&mut topic.totals, cause, was_buried, is_buried);
-            let body = if carries_body { BodyPart::Here } else { BodyPart::Kept };
-            let home = self.batch.segment();
+            let whole = carries_body || stale.is_some();
+            let body = if whole { BodyPart::Here } else { BodyPart::Kept };
+            let home = self.batch.next_sequence();
             if !(planted::is(Bug::LeaseNotLogged) && cause == Cause::Lease) {
-                self.batch.log(|out| record::encode_job(out, topic.id, cause, job, body));
+                let noted = stale.and_then(ShelfCopy::record);
+                self.batch.log_over(noted, |out| record::encode_job(out, topic.id, cause, job, body));
             }
-            if carries_body {
+            if whole {
                 self.slots.get_mut(index).home = home;
             }
             self.slots.changed(index);
+            self.note_stale(stale);
         }
         self.index(index);
         result

@@ -134,18 +134,12 @@ impl Waiters {
         std::mem::take(&mut self.marked)
     }
 
-    /// Takes out those whose time is over.
-    pub(super) fn expired(&mut self, now: Duration) -> Vec<Waiter> {
-        let mut expired = Vec::new();
+    /// Those whose time is over, each with when it was.
+    pub(super) fn expired(&self, now: Duration) -> Vec<(Duration, WaiterId)> {
         if planted::is(Bug::WaitsForEver) {
-            return expired;
+            return Vec::new();
         }
-        while let Some(&(deadline, id)) = self.by_deadline.first()
-            && deadline <= now
-        {
-            expired.push(self.take(id));
-        }
-        expired
+        self.by_deadline.iter().take_while(|(deadline, _)| *deadline <= now).copied().collect()
     }
 
     /// When the first one's time is over.
@@ -157,6 +151,16 @@ impl Waiters {
     pub(super) fn count(&self, topic: &TopicName) -> u64 {
         let waiting = self.by_topic.get(topic).into_iter().flatten();
         waiting.filter(|id| !self.all[*id].answer.is_closed()).count() as u64
+    }
+
+    /// Whether anybody waits for a topic.
+    pub(super) fn is_waited_for(&self, topic: &TopicName) -> bool {
+        self.by_topic.contains_key(topic)
+    }
+
+    /// Whether any courier waits.
+    pub(super) fn has_couriers(&self) -> bool {
+        !self.couriers.is_empty()
     }
 
     /// Whether nobody more may wait.

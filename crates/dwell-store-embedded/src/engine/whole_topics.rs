@@ -24,6 +24,7 @@ impl Engine {
             topic.bucket = policy.max_rate.map(|rate| RateBucket::full(rate, self.now.at));
         }
         let retimes = (topic.policy.ttl, topic.policy.keep_buried) != (policy.ttl, policy.keep_buried);
+        topic.retime_shelf(&policy);
         topic.policy = policy;
         self.log_topic(id);
         if retimes {
@@ -36,6 +37,7 @@ impl Engine {
 
     /// Time means something else to the jobs of a topic: sets their timers again, and does what is overdue.
     fn retime(&mut self, id: TopicId) {
+        self.wake_for_shelf(id);
         let topic = &self.topics[&id];
         let jobs: Vec<Index> = topic.waiting.values().chain(topic.buried.values()).copied().collect();
         for index in jobs {
@@ -83,8 +85,10 @@ impl Engine {
         };
         let letters: Vec<Index> = topic.buried.values().copied().filter(meant).collect();
         let max = redrive.max as usize;
-        let remaining = letters.len().saturating_sub(max) as u64;
-        let chosen: Vec<Index> = if topic.buried.is_empty() && redrive.else_delayed {
+        // All that have the reason, or one of the ids, that is asked for are in memory now.
+        let away = if redrive.ids.is_none() && redrive.reason.is_none() { topic.away(true) } else { 0 };
+        let remaining = (letters.len() as u64 + away).saturating_sub(max as u64);
+        let chosen: Vec<Index> = if topic.buried.is_empty() && topic.away(true) == 0 && redrive.else_delayed {
             topic.waiting.range(after(self.now.at)..).map(|(_, index)| *index).take(max).collect()
         } else {
             letters.into_iter().take(max).collect()
@@ -101,7 +105,7 @@ impl Engine {
     pub(super) fn purge(&mut self, name: TopicName, what: Purge) -> Result<u64, TopicError> {
         let id = *self.names.get(&name).ok_or(TopicError::NotFound)?;
         match what {
-            Purge::Jobs(state) => Ok(self.purge_state(id, state)),
+            Purge::Jobs(state) => Ok(self.purge_state(id, state) + self.asking.known.purged),
             Purge::Topic => {
                 self.batch.log(|out| record::encode_topic_gone(out, id));
                 Ok(self.remove_topic(id))
@@ -130,13 +134,19 @@ impl Engine {
     pub(super) fn remove_topic(&mut self, id: TopicId) -> u64 {
         let Topic { waiting, leased, buried, .. } = &self.topics[&id];
         let jobs: Vec<Index> = waiting.values().chain(leased.values()).chain(buried.values()).copied().collect();
-        let removed = jobs.len() as u64;
+        let away = self.topics[&id].away(false) + self.topics[&id].away(true);
+        let removed = jobs.len() as u64 + away;
         for index in jobs {
             self.remove(index);
         }
         let topic = self.topics.remove(&id).expect("looked at just now");
-        for timer in topic.timer.into_iter().chain(topic.promotion.map(|(_, timer)| timer)) {
+        let promotion = topic.promotion.map(|(_, timer)| timer);
+        let timers = topic.timer.into_iter().chain(promotion).chain(topic.shelf_timer.map(|(_, timer)| timer));
+        for timer in timers {
             self.wheel.cancel(timer);
+        }
+        if !topic.slices.is_empty() {
+            self.shelf.gone.insert(id, topic.slices);
         }
         self.names.remove(&topic.name);
         self.sorted_names.remove(&topic.name);

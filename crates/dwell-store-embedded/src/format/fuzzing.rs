@@ -75,5 +75,6 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &Record) {
         Record::Done(r) => record::encode_done(out, r.topic, &r.done),
         Record::Topic(r) => record::encode_topic(out, r.id, &r.name, &r.policy, r.pause, &r.totals, r.forgotten),
         Record::TopicGone(id) => record::encode_topic_gone(out, *id),
+        Record::Stale(stale) => record::encode_stale(out, stale),
     }
 }

@@ -39,7 +39,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"DwMf");
 const CRC_AT: std::ops::Range<usize> = 12..16;
 const PRELUDE: usize = 16;
 /// Bytes of a manifest at the most: so much is read, whatever the file is.
-const MAX_SIZE: usize = 64 << 10;
+const MAX_SIZE: usize = 1 << 20;
 
 /// What holds at start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,19 @@ pub(crate) struct Manifest {
     pub topics: Option<u64>,
     /// Set by an orderly stop, unset by the next start.
     pub clean: Option<CleanStop>,
+    /// Everything up to this sequence that was true of jobs on the shelf is there.
+    pub folded: u64,
+    /// The runs of the shelf.
+    pub runs: Vec<RunName>,
+}
+
+/// A run of the shelf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunName {
+    /// Its number.
+    pub run: u64,
+    /// The stamp of the file that says which of its jobs are no more, if there is one.
+    pub dead: Option<u64>,
 }
 
 /// What an orderly stop leaves behind.
@@ -120,6 +133,12 @@ impl Manifest {
         put_u64(&mut out, self.mark);
         put_option(&mut out, self.topics);
         put_option(&mut out, self.clean.map(|clean| clean.last_sequence));
+        put_u64(&mut out, self.folded);
+        put_u32(&mut out, u32::try_from(self.runs.len()).expect("there are few runs"));
+        for run in &self.runs {
+            put_u64(&mut out, run.run);
+            put_option(&mut out, run.dead);
+        }
         let length = u32::try_from(out.len() - PRELUDE).expect("a manifest is small");
         out[8..12].copy_from_slice(&length.to_le_bytes());
         let crc = crc32c::crc32c(&out);
@@ -161,6 +180,13 @@ impl Manifest {
             },
             topics: option(reader)?,
             clean: option(reader)?.map(|last_sequence| CleanStop { last_sequence }),
+            folded: reader.u64()?,
+            runs: {
+                let count = reader.u32()?;
+                (0..count)
+                    .map(|_| Ok(RunName { run: reader.u64()?, dead: option(reader)? }))
+                    .collect::<Result<_, _>>()?
+            },
         };
         if reader.is_empty() { Ok(manifest) } else { Err(reader.invalid("field")) }
     }

@@ -12,6 +12,7 @@
 //! | 3 | [`Record::Done`] | topic, number, version, `done_at`, `created_at` and `due_at` as distances from it, attempt, id |
 //! | 4 | [`Record::Topic`] | see [`topic`] |
 //! | 5 | [`Record::TopicGone`] | topic |
+//! | 6 | [`Record::Stale`] | topic, line, lane (1 byte), `due_at`, number, version, since |
 //!
 //! A job's record does not repeat the name of its topic; it has the topic's id. Everything is read through the
 //! constructors of `dwell-core`: what they refuse is [`Damage`]. Where they know no limit (the length of a body, the
@@ -20,10 +21,13 @@
 pub(crate) mod job;
 pub(crate) mod topic;
 
-use dwell_core::{DoneJob, Job, JobId, Number, Pause, Timestamp, TopicName, TopicPolicy, Totals, Version, limits};
+use dwell_core::{
+    DoneJob, Job, JobId, Line, Number, Pause, Timestamp, TopicName, TopicPolicy, Totals, Version, limits,
+};
 
 pub(crate) use self::job::glance::{Brief, Glance, PhaseKind, id_of};
 use super::bytes::{Damage, Reader, Why, put_signed, put_text, put_varint};
+use super::key::{Key, Lane, Slice, Stale};
 
 /// The store's own name for a topic, never used again once the topic is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +46,8 @@ pub(crate) enum Record {
     Topic(TopicRecord),
     /// The topic of this id is no more, and with it all its jobs.
     TopicGone(TopicId),
+    /// This copy on the shelf is no longer true. It follows the record that says what is.
+    Stale(Stale),
 }
 
 /// A job as it is from now on.
@@ -177,6 +183,7 @@ const GONE: u8 = 2;
 const DONE: u8 = 3;
 const TOPIC: u8 = 4;
 const TOPIC_GONE: u8 = 5;
+const STALE: u8 = 6;
 
 /// Appends a [`Record::Job`]. With [`BodyPart::Kept`] the body of `job` is not written.
 pub(crate) fn encode_job(out: &mut Vec<u8>, topic: TopicId, cause: Cause, job: &Job, body: BodyPart) {
@@ -233,6 +240,17 @@ pub(crate) fn encode_topic_gone(out: &mut Vec<u8>, id: TopicId) {
     put_varint(out, id.0.into());
 }
 
+/// Appends a [`Record::Stale`].
+pub(crate) fn encode_stale(out: &mut Vec<u8>, stale: &Stale) {
+    let Stale { key: Key { slice, due_at, number }, version, since } = stale;
+    out.push(STALE);
+    put_slice(out, *slice);
+    put_varint(out, due_at.as_millis());
+    put_varint(out, number.get());
+    put_varint(out, version.get());
+    put_varint(out, *since);
+}
+
 /// Reads the next record. `topics` names the topics that jobs belong to; a job of one that it does not know is
 /// damage of its own kind ([`Why::UnknownTopic`]).
 pub(crate) fn decode(reader: &mut Reader<'_>, topics: &dyn Fn(TopicId) -> Option<TopicName>) -> Result<Record, Damage> {
@@ -242,6 +260,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>, topics: &dyn Fn(TopicId) -> Option
         DONE => decode_done(reader, topics).map(Record::Done),
         TOPIC => topic::decode(reader).map(Record::Topic),
         TOPIC_GONE => Ok(Record::TopicGone(TopicId(reader.varint_u32()?))),
+        STALE => decode_stale(reader).map(Record::Stale),
         _ => Err(reader.invalid("type of record")),
     }
 }
@@ -298,6 +317,28 @@ fn decode_done(reader: &mut Reader<'_>, topics: &dyn Fn(TopicId) -> Option<Topic
     Ok(DoneRecord { topic, done })
 }
 
+fn decode_stale(reader: &mut Reader<'_>) -> Result<Stale, Damage> {
+    let slice = slice(reader)?;
+    let key = Key { slice, due_at: timestamp(reader)?, number: number(reader)? };
+    Ok(Stale { key, version: version(reader)?, since: reader.varint()? })
+}
+
+/// Appends a slice of the shelf.
+pub(crate) fn put_slice(out: &mut Vec<u8>, slice: Slice) {
+    put_varint(out, slice.topic.0.into());
+    put_varint(out, slice.line.index().into());
+    out.push(slice.lane.index());
+}
+
+/// Reads what [`put_slice`] wrote.
+pub(crate) fn slice(reader: &mut Reader<'_>) -> Result<Slice, Damage> {
+    let topic = TopicId(reader.varint_u32()?);
+    let line = u16::try_from(reader.varint()?).ok().and_then(Line::from_index);
+    let line = line.ok_or_else(|| reader.invalid("line"))?;
+    let lane = Lane::from_index(reader.u8()?).ok_or_else(|| reader.invalid("lane"))?;
+    Ok(Slice { topic, line, lane })
+}
+
 fn topic_of(
     reader: &mut Reader<'_>,
     topics: &dyn Fn(TopicId) -> Option<TopicName>,
@@ -320,7 +361,7 @@ fn version(reader: &mut Reader<'_>) -> Result<Version, Damage> {
 }
 
 #[inline]
-fn timestamp(reader: &mut Reader<'_>) -> Result<Timestamp, Damage> {
+pub(super) fn timestamp(reader: &mut Reader<'_>) -> Result<Timestamp, Damage> {
     let millis = reader.varint()?;
     Timestamp::from_millis(millis).map_err(|_| reader.invalid("time"))
 }

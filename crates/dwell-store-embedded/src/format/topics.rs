@@ -1,18 +1,28 @@
-//! Files of topics: every topic with its policy, pause and totals, as of one sequence.
+//! Files of topics: every topic with its policy, pause and totals, and what of it is on the shelf, as of one sequence.
 //!
-//! Totals are counted on from here by replaying what the journal has beyond that sequence. Such a file is written
+//! Totals and counts go on from here by replaying what the journal has beyond that sequence. Such a file is written
 //! once, made durable, and then named by the manifest; one that no manifest names means nothing.
 //!
 //! ```text
-//! magic u32 │ version u16 │ 0 u16 │ sequence u64 │ number of topics u32 │ crc u32 │ records of topics
+//! magic u32 │ version u16 │ 0 u16 │ sequence u64 │ number of topics u32 │ crc u32 │ records of topics │ the shelf
+//!
+//! the shelf: number, (topic, number of priorities, priority …) …
+//!          │ number, (slice, jobs, due time of the first, when time next does something to one) …
+//!          │ number, (minutes since the last, jobs due in it) …
+//!          │ number, records of stale copies
 //! ```
+//!
+//! Slices of topics that are not in the file are those of deleted ones that are still to be cleared away.
 //!
 //! The crc is the CRC32C of the whole file with zeros where the crc stands.
 
 use std::io;
 
-use super::bytes::{Damage, Reader};
-use super::record::{self, Record, TopicRecord};
+use dwell_core::{Priority, Timestamp};
+
+use super::bytes::{Damage, Reader, put_varint};
+use super::key::{Lane, Slice, Stale};
+use super::record::{self, Record, TopicId, TopicRecord};
 use super::{VERSION, numbered_name, parse_numbered_name};
 use crate::storage::Storage;
 
@@ -36,7 +46,7 @@ pub(crate) fn parse_name(name: &str) -> Option<u64> {
     parse_numbered_name(PREFIX, name)
 }
 
-/// A new buffer for such a file. Topics are appended to it with [`record::encode_topic`].
+/// A new buffer for such a file. Topics are appended to it with [`record::encode_topic`], then a [`ShelfSummary`].
 pub(crate) fn room() -> Vec<u8> {
     vec![0; HEADER]
 }
@@ -55,8 +65,99 @@ pub(crate) fn seal(buffer: &mut [u8], sequence: u64, count: u32) {
     buffer[CRC_AT].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// What a file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Topics {
+    pub(crate) topics: Vec<TopicRecord>,
+    pub(crate) shelf: ShelfSummary,
+}
+
+/// What is on the shelf.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ShelfSummary {
+    /// The priorities of topics that have lanes of their own, in the order of the lanes.
+    pub(crate) lanes: Vec<(TopicId, Vec<Priority>)>,
+    /// What there is of each slice.
+    pub(crate) slices: Vec<SliceSummary>,
+    /// How many waiting ones are due in each minute, in order.
+    pub(crate) minutes: Vec<(u64, u64)>,
+    /// Copies that are stale, and not known to be so on the shelf.
+    pub(crate) stale: Vec<Stale>,
+}
+
+/// What there is of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SliceSummary {
+    pub(crate) slice: Slice,
+    /// How many jobs.
+    pub(crate) jobs: u64,
+    /// None is due before this.
+    pub(crate) first: Timestamp,
+    /// Time does nothing to any of them before this, beside making them due.
+    pub(crate) passes: Timestamp,
+}
+
+impl ShelfSummary {
+    /// Appends it to a file.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.lanes.len() as u64);
+        for (topic, priorities) in &self.lanes {
+            put_varint(out, topic.0.into());
+            put_varint(out, priorities.len() as u64);
+            for priority in priorities {
+                put_varint(out, priority.0.into());
+            }
+        }
+        put_varint(out, self.slices.len() as u64);
+        for SliceSummary { slice, jobs, first, passes } in &self.slices {
+            record::put_slice(out, *slice);
+            put_varint(out, *jobs);
+            put_varint(out, first.as_millis());
+            put_varint(out, passes.as_millis());
+        }
+        put_varint(out, self.minutes.len() as u64);
+        let mut last = 0;
+        for (minute, jobs) in &self.minutes {
+            put_varint(out, minute - last);
+            put_varint(out, *jobs);
+            last = *minute;
+        }
+        put_varint(out, self.stale.len() as u64);
+        for stale in &self.stale {
+            record::encode_stale(out, stale);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Damage> {
+        let mut shelf = Self::default();
+        for _ in 0..reader.length(reader.remaining())? {
+            let topic = TopicId(reader.varint_u32()?);
+            let count = reader.length(Lane::OWN)?;
+            let priorities = (0..count).map(|_| Ok(Priority(reader.varint_u32()?)));
+            shelf.lanes.push((topic, priorities.collect::<Result<_, Damage>>()?));
+        }
+        for _ in 0..reader.length(reader.remaining())? {
+            let (slice, jobs) = (record::slice(reader)?, reader.varint()?);
+            let (first, passes) = (record::timestamp(reader)?, record::timestamp(reader)?);
+            shelf.slices.push(SliceSummary { slice, jobs, first, passes });
+        }
+        let mut minute = 0_u64;
+        for _ in 0..reader.length(reader.remaining())? {
+            minute = minute.checked_add(reader.varint()?).ok_or_else(|| reader.invalid("time"))?;
+            shelf.minutes.push((minute, reader.varint()?));
+        }
+        for _ in 0..reader.length(reader.remaining())? {
+            match record::decode(reader, &|_| None)? {
+                Record::Stale(stale) => shelf.stale.push(stale),
+                _ => return Err(reader.invalid("type of record")),
+            }
+        }
+        Ok(shelf)
+    }
+}
+
 /// Reads a whole file, which must be the one as of `sequence`.
-pub(crate) fn decode(bytes: &[u8], sequence: u64) -> Result<Vec<TopicRecord>, Damage> {
+pub(crate) fn decode(bytes: &[u8], sequence: u64) -> Result<Topics, Damage> {
     let mut reader = Reader::new(bytes);
     if reader.u32()? != MAGIC {
         return Err(reader.invalid("file type"));
@@ -76,7 +177,8 @@ pub(crate) fn decode(bytes: &[u8], sequence: u64) -> Result<Vec<TopicRecord>, Da
             _ => return Err(reader.invalid("type of record")),
         }
     }
-    if reader.is_empty() { Ok(topics) } else { Err(reader.invalid("record")) }
+    let shelf = ShelfSummary::decode(&mut reader)?;
+    if reader.is_empty() { Ok(Topics { topics, shelf }) } else { Err(reader.invalid("record")) }
 }
 
 /// Why a file of topics could not be read.
@@ -101,7 +203,7 @@ pub(crate) enum TopicsError {
 }
 
 /// Reads the file that a manifest names.
-pub(crate) fn load(storage: &dyn Storage, sequence: u64) -> Result<Vec<TopicRecord>, TopicsError> {
+pub(crate) fn load(storage: &dyn Storage, sequence: u64) -> Result<Topics, TopicsError> {
     let name = name(sequence);
     let bytes = read(storage, &name).map_err(|source| TopicsError::Io { file: storage.describe(&name), source })?;
     decode(&bytes, sequence).map_err(|why| TopicsError::Damaged { file: storage.describe(&name), why })
@@ -138,13 +240,14 @@ mod tests {
                 topic.forgotten,
             );
         }
+        ShelfSummary::default().encode(&mut buffer);
         seal(&mut buffer, sequence, u32::try_from(topics.len()).unwrap());
         buffer
     }
 
     #[test]
     fn the_header_has_its_golden_bytes() {
-        assert_eq!(hex(&file(&[], 0x0102)), "4477547001000000020100000000000000000000c7756380");
+        assert_eq!(hex(&file(&[], 0x0102)), "447754700100000002010000000000000000000011e3f0f300000000");
         assert_eq!(name(0x0102), "topics-0000000000000102");
         assert_eq!(parse_name("topics-0000000000000102"), Some(0x0102));
     }
@@ -152,13 +255,13 @@ mod tests {
     #[test]
     fn a_file_of_another_sequence_is_not_taken() {
         let bytes = file(&[], 7);
-        assert_eq!(decode(&bytes, 7), Ok(vec![]));
+        assert_eq!(decode(&bytes, 7), Ok(Topics::default()));
         assert!(decode(&bytes, 8).is_err());
         let storage = MemoryStorage::new();
         assert!(matches!(load(&storage, 7), Err(TopicsError::Io { .. })));
         storage.create(&name(7)).unwrap().write_at(0, &bytes).unwrap();
         storage.create(&name(8)).unwrap().write_at(0, &bytes).unwrap();
-        assert_eq!(load(&storage, 7).unwrap(), vec![]);
+        assert_eq!(load(&storage, 7).unwrap(), Topics::default());
         assert!(matches!(load(&storage, 8), Err(TopicsError::Damaged { .. })));
     }
 
@@ -170,7 +273,7 @@ mod tests {
             decode(&buffer, 1)
         };
         let mut gone = Vec::new();
-        record::encode_topic_gone(&mut gone, record::TopicId(1));
+        record::encode_topic_gone(&mut gone, TopicId(1));
         assert!(sealed(&gone, 1).is_err());
         assert!(sealed(&gone, 0).is_err());
         assert!(sealed(&[], u32::MAX).is_err());
@@ -195,7 +298,7 @@ mod tests {
             bit in 0..8,
         ) {
             let mut bytes = file(&topics, sequence);
-            prop_assert_eq!(decode(&bytes, sequence), Ok(topics));
+            prop_assert_eq!(decode(&bytes, sequence).map(|read| read.topics), Ok(topics));
             let at = at.index(bytes.len());
             prop_assert!(decode(&bytes[..at], sequence).is_err());
             bytes[at] ^= 1_u8 << bit;

@@ -143,7 +143,7 @@ impl Eyes {
                 record::see(&mut reader, &|_| Some(self.nowhere.clone())).map_err(|damage| damage.to_string())?;
             sights.push(match seen {
                 Seen::Other(record) => Sight::Other(record),
-                Seen::Job(Glance { topic, cause, id, body, brief }) => {
+                Seen::Job(Glance { topic, cause, id, body, brief, .. }) => {
                     let (id_hash, length) = (self.hash.of(topic, id), reader.position() - begin);
                     let at = frame.offset + frame::HEADER + begin;
                     Sight::Job(JobSight { topic, cause, body, brief, id_hash, at, length })

@@ -10,12 +10,26 @@ use super::{Storage, StoredFile};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStorage {
     files: Arc<Mutex<BTreeMap<String, Arc<MemoryFile>>>>,
+    /// Held by whoever changes anything, and by one who must see everything at one moment.
+    changing: Arc<RwLock<()>>,
 }
 
 impl MemoryStorage {
     /// An empty directory.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A copy of everything as it is at one moment: what a process that is killed leaves behind.
+    #[must_use]
+    pub fn image(&self) -> Self {
+        let _still = self.changing.write().unwrap_or_else(PoisonError::into_inner);
+        let image = Self::default();
+        for (name, file) in &*self.files() {
+            let copy = MemoryFile { bytes: RwLock::new(file.read().clone()), changing: Arc::clone(&image.changing) };
+            image.files().insert(name.clone(), Arc::new(copy));
+        }
+        image
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<String, Arc<MemoryFile>>> {
@@ -34,12 +48,15 @@ impl Storage for MemoryStorage {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
-        let file = Arc::clone(self.files().entry(name.to_owned()).or_default());
+        let _changing = change(&self.changing);
+        let file = || Arc::new(MemoryFile { bytes: RwLock::default(), changing: Arc::clone(&self.changing) });
+        let file = Arc::clone(self.files().entry(name.to_owned()).or_insert_with(file));
         file.write().clear();
         Ok(file)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let _changing = change(&self.changing);
         let mut files = self.files();
         let file = files.remove(from).ok_or_else(|| missing(from))?;
         files.insert(to.to_owned(), file);
@@ -47,6 +64,7 @@ impl Storage for MemoryStorage {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        let _changing = change(&self.changing);
         self.files().remove(name).map(drop).ok_or_else(|| missing(name))
     }
 
@@ -63,16 +81,23 @@ fn missing(name: &str) -> io::Error {
     io::Error::new(ErrorKind::NotFound, format!("there is no file {name}"))
 }
 
-#[derive(Debug, Default)]
-struct MemoryFile(RwLock<Vec<u8>>);
+fn change(changing: &RwLock<()>) -> std::sync::RwLockReadGuard<'_, ()> {
+    changing.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+struct MemoryFile {
+    bytes: RwLock<Vec<u8>>,
+    changing: Arc<RwLock<()>>,
+}
 
 impl MemoryFile {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Vec<u8>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.bytes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<u8>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.bytes.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,6 +105,7 @@ impl StoredFile for MemoryFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let start = usize::try_from(offset).map_err(|_| ErrorKind::FileTooLarge)?;
         let end = start.checked_add(bytes.len()).ok_or(ErrorKind::FileTooLarge)?;
+        let _changing = change(&self.changing);
         let mut content = self.write();
         if content.len() < end {
             content.resize(end, 0);

@@ -3,7 +3,7 @@
 use dwell_store_testkit::property::property;
 use dwell_store_testkit::{exercise, make_store};
 
-use crate::subject::{in_directory, in_memory, with_tiny_segments};
+use crate::subject::{in_directory, in_memory, with_tiny_segments, with_tiny_shelf};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_memory_it_passes_the_suite() {
@@ -33,4 +33,14 @@ fn with_tiny_segments_it_agrees_with_the_model() {
 #[test]
 fn on_real_files_it_agrees_with_the_model() {
     property(&make_store(|setup| async move { in_directory(&setup) }), 60, 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_tiny_shelf_it_passes_the_suite() {
+    exercise(|setup| async move { with_tiny_shelf(&setup) }).await;
+}
+
+#[test]
+fn with_a_tiny_shelf_it_agrees_with_the_model() {
+    property(&make_store(|setup| async move { with_tiny_shelf(&setup) }), 150, 60);
 }

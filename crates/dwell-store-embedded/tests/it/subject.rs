@@ -64,6 +64,12 @@ pub(crate) fn with_tiny_segments(setup: &Setup) -> Subject {
     subject(Config { segment: 16 << 10, ..Config::in_memory() }, None, setup)
 }
 
+/// The same with a shelf that takes everything that waits, in blocks of a few jobs.
+pub(crate) fn with_tiny_shelf(setup: &Setup) -> Subject {
+    let shelf = Config { shelves: true, tail: 16 << 10, block: 512, ..Config::in_memory() };
+    subject(Config { segment: 16 << 10, ..shelf }, None, setup)
+}
+
 /// A store in a directory of its own.
 pub(crate) fn in_directory(setup: &Setup) -> Subject {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
@@ -80,17 +86,28 @@ fn subject(config: Config, directory: Option<TempDir>, setup: &Setup) -> Subject
         clock: Arc::<StoreClock>::clone(&clock),
         ..config
     };
+    let mut memory = MemoryStorage::new();
+    let place = match &config.place {
+        Place::Storage(_) => Place::Storage(Arc::new(memory.clone())),
+        Place::Directory(directory) => Place::Directory(directory.clone()),
+    };
+    let config = Config { place, ..config };
     let store = open(&config);
     let running: Arc<Mutex<(Config, Arc<dyn Store>)>> = Arc::new(Mutex::new((config, Arc::clone(&store))));
+    let images = Mutex::new(move || {
+        memory = memory.image();
+        Arc::new(memory.clone())
+    });
+    let images = Arc::new(images);
     let restart: Restart = Arc::new(move |ending| {
-        let running = Arc::clone(&running);
+        let (running, images) = (Arc::clone(&running), Arc::clone(&images));
         Box::pin(async move {
             let (mut config, store) = running.lock().expect("nobody panics here").clone();
             if ending == Ending::Closed {
                 store.close().await.expect("close answers");
             }
             config.place = match &config.place {
-                Place::Storage(storage) => Place::Storage(Arc::new(image(&**storage))),
+                Place::Storage(_) => Place::Storage((*images.lock().expect("nobody panics here"))()),
                 // The store that was ended still has the lock of its directory: the next one gets a copy.
                 Place::Directory(directory) => Place::Directory(copy(directory)),
             };

@@ -17,6 +17,8 @@ fn example() -> Manifest {
         mark: 0x77,
         topics: Some(0x88),
         clean: Some(CleanStop { last_sequence: 0x99 }),
+        folded: 0xaa,
+        runs: vec![RunName { run: 0xbb, dead: Some(0xcc) }, RunName { run: 0xdd, dead: None }],
     }
 }
 
@@ -33,8 +35,9 @@ fn forged(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
 fn a_manifest_has_its_golden_bytes() {
     assert_eq!(
         hex(&example().encode()),
-        "44774d660100000046000000c56b3efa1100000000000000220000000000000033000000000000004400000000000000\
-         5500000000000000660000007700000000000000018800000000000000019900000000000000"
+        "44774d6601000000740000009ce6e41d1100000000000000220000000000000033000000000000004400000000000000\
+         5500000000000000660000007700000000000000018800000000000000019900000000000000aa0000000000000002000000\
+         bb0000000000000001cc00000000000000dd00000000000000000000000000000000"
     );
 }
 
@@ -169,11 +172,13 @@ prop_compose! {
         mark in 0..=limits::MAX_TIMESTAMP,
         topics: Option<u64>,
         last_sequence: Option<u64>,
+        folded: u64,
+        runs in prop::collection::vec((any::<u64>(), any::<Option<u64>>()), 0..5),
     ) -> Manifest {
         let clean = last_sequence.map(|last_sequence| CleanStop { last_sequence });
         Manifest {
             epoch, first_segment, next_segment, sequence_reserved, number_reserved, topic_ids_reserved, mark, topics,
-            clean,
+            clean, folded, runs: runs.into_iter().map(|(run, dead)| RunName { run, dead }).collect(),
         }
     }
 }

@@ -217,6 +217,16 @@ pub(crate) fn topic() -> impl Strategy<Value = TopicRecord> {
 }
 
 /// Any record at all.
+fn stale() -> impl Strategy<Value = Stale> {
+    let slice = (topic_id(), 0..limits::LINES, 0..=Lane::BURIED.index());
+    (slice, timestamp(), number(), version(), any::<u64>()).prop_map(
+        |((topic, line, lane), due_at, number, version, since)| {
+            let (line, lane) = (Line::from_index(line).unwrap(), Lane::from_index(lane).unwrap());
+            Stale { key: Key::new(Slice { topic, line, lane }, (due_at, number)), version, since }
+        },
+    )
+}
+
 pub(crate) fn record() -> impl Strategy<Value = Record> {
     let cause = prop::sample::select(Cause::ALL);
     let job = (topic_id(), cause, job().boxed(), any::<bool>()).prop_map(|(topic, cause, mut job, here)| {
@@ -234,5 +244,6 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         1 => (topic_id(), done()).prop_map(|(topic, done)| Record::Done(DoneRecord { topic, done })).boxed(),
         2 => topic().prop_map(Record::Topic).boxed(),
         1 => topic_id().prop_map(Record::TopicGone),
+        1 => stale().prop_map(Record::Stale),
     ]
 }

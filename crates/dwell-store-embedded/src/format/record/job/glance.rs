@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use dwell_core::{Job, Line, Number, Phase, Priority, Timestamp, TopicName};
+use dwell_core::{Job, Line, Number, Phase, Priority, Timestamp, TopicName, Version};
 
 use super::{BODY, JSON, Start, decode, job_id, start};
 use crate::format::bytes::{Damage, Reader};
@@ -80,6 +80,8 @@ pub(crate) struct Glance<'a> {
     pub id: &'a [u8],
     /// Where its body is.
     pub body: BodyPart,
+    /// Its last change.
+    pub version: Version,
     /// The rest.
     pub brief: Brief,
 }
@@ -88,7 +90,7 @@ pub(crate) struct Glance<'a> {
 #[inline]
 pub(crate) fn glance<'a>(reader: &mut Reader<'a>) -> Result<Glance<'a>, Damage> {
     let mut again = reader.clone();
-    let Start { cause, flags, topic, number, due_at, id, .. } = start(reader)?;
+    let Start { cause, flags, topic, number, version, due_at, id, .. } = start(reader)?;
     let body = if flags & BODY == 0 { BodyPart::Kept } else { BodyPart::Here };
     let brief = if flags & !(BODY | JSON) == 0 {
         check_id(reader, id)?;
@@ -103,7 +105,7 @@ pub(crate) fn glance<'a>(reader: &mut Reader<'a>) -> Result<Glance<'a>, Damage> 
         *reader = again;
         Brief::of(&record.job)
     };
-    Ok(Glance { topic, cause, id, body, brief })
+    Ok(Glance { topic, cause, id, body, version, brief })
 }
 
 #[inline]

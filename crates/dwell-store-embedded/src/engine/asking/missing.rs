@@ -1,0 +1,266 @@
+//! What of the shelf a command needs before it can be carried out on memory alone.
+
+use dwell_core::{
+    JobId, JobRef, LeaseFrom, LeaseRequest, Line, ListQuery, Lookup, NewId, Purge, Redrive, RedriveTopic, Section,
+    State, TimelineQuery, Timestamp, TopicName, TopicsQuery,
+};
+
+use super::super::looks;
+use super::super::topic::Topic;
+use super::super::{Command, Engine};
+use super::{Known, Missing};
+use crate::format::key::{Slice, after_time, first_place};
+use crate::format::record::TopicId;
+use crate::format::run::id_hash;
+
+impl Command {
+    /// What of the shelf is needed before this can be carried out on memory alone.
+    pub(super) fn missing(&self, engine: &mut Engine, known: &Known) -> Option<Missing> {
+        let none = std::iter::empty::<&JobRef>;
+        if self.topics_looked_at(engine).into_iter().any(|topic| engine.is_passing(topic)) {
+            return Some(Missing::Slices);
+        }
+        match self {
+            Self::Put { jobs, .. } => {
+                let named = jobs.iter().filter_map(|new| match &new.id {
+                    NewId::Named(id) => Some((&new.topic, id)),
+                    _ => None,
+                });
+                engine.missing_jobs(known, named, none())
+            }
+            Self::Change { items, .. } => engine.missing_refs(known, items.iter().map(|item| &item.job)),
+            Self::Cancel { items, .. } => engine.missing_refs(known, items.iter().map(|item| &item.job)),
+            Self::Get { items, .. } => engine.missing_looks(known, items),
+            Self::Lease { request, .. } => engine.missing_lease(known, request),
+            Self::List { query, .. } => engine.missing_page(known, query),
+            Self::Topic { name, .. } => engine.missing_info(known, name),
+            Self::Topics { query, .. } => engine.missing_infos(known, query),
+            Self::Timeline { query, .. } => engine.missing_timeline(known, query),
+            Self::Redrive { what: Redrive::Number(number), .. } => {
+                engine.missing_refs(known, std::iter::once(&JobRef::Number(*number)))
+            }
+            Self::Redrive { what: Redrive::Topic(redrive), .. } => engine.missing_letters(known, redrive),
+            Self::Purge { name, what: Purge::Jobs(state), .. } => engine.missing_purge(known, name, *state),
+            Self::Settle { .. }
+            | Self::SetPolicy { .. }
+            | Self::Pause { .. }
+            | Self::Purge { .. }
+            | Self::GiveBack { .. } => None,
+        }
+    }
+
+    /// Topics of which it asks more than single jobs.
+    fn topics_looked_at(&self, engine: &Engine) -> Vec<TopicId> {
+        let one = |name: &TopicName| engine.names.get(name).copied().into_iter().collect();
+        match self {
+            Self::List { query, .. } => one(&query.topic),
+            // What the old policy has done to jobs, the new one does not undo.
+            Self::Topic { name, .. } | Self::Purge { name, .. } | Self::SetPolicy { name, .. } => one(name),
+            Self::Topics { query, .. } => engine.named(query).map(|name| engine.names[name]).collect(),
+            Self::Redrive { what: Redrive::Topic(redrive), .. } => one(&redrive.topic),
+            Self::Timeline { query, .. } => query.topic().map(one).unwrap_or_default(),
+            Self::Get { items, .. } => {
+                let next = items.iter().filter_map(|item| match item {
+                    Lookup::Next(name, _) => engine.names.get(name).copied(),
+                    Lookup::Job(_) => None,
+                });
+                next.collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What is missing.
+impl Engine {
+    fn missing_refs<'a>(&self, known: &Known, jobs: impl Iterator<Item = &'a JobRef> + Clone) -> Option<Missing> {
+        let named = jobs.clone().filter_map(|job| match job {
+            JobRef::Named(topic, id) => Some((topic, id)),
+            JobRef::Number(_) => None,
+        });
+        self.missing_jobs(known, named, jobs)
+    }
+
+    fn missing_jobs<'a>(
+        &self,
+        known: &Known,
+        named: impl Iterator<Item = (&'a TopicName, &'a JobId)>,
+        numbered: impl Iterator<Item = &'a JobRef>,
+    ) -> Option<Missing> {
+        let mut ids = Vec::new();
+        for (name, id) in named {
+            let Some(&topic) = self.names.get(name) else { continue };
+            let on_shelf = !self.topics[&topic].slices.is_empty()
+                && self.shelf.view.may_have(id_hash(topic, id.as_str().as_bytes()))
+                && self.slots.by_id(topic, id.as_str()).is_none();
+            if on_shelf && !known.looked_up.contains(&(topic, id.clone())) {
+                ids.push((topic, id.clone()));
+            }
+        }
+        let mut numbers = Vec::new();
+        for job in numbered {
+            if let JobRef::Number(number) = job
+                && self.slots.by_number(*number).is_none()
+                && !known.numbers_looked_up.contains(number)
+            {
+                numbers.push(*number);
+            }
+        }
+        (!ids.is_empty() || !numbers.is_empty()).then_some(Missing::Jobs(ids, numbers))
+    }
+
+    fn missing_looks(&mut self, known: &Known, items: &[Lookup]) -> Option<Missing> {
+        let jobs = items.iter().filter_map(|item| if let Lookup::Job(job) = item { Some(job) } else { None });
+        self.missing_refs(known, jobs).or_else(|| {
+            items.iter().find_map(|item| {
+                let Lookup::Next(name, state) = item else { return None };
+                let topic = &self.topics[self.names.get(name)?];
+                match state {
+                    State::Ready => {
+                        let slice = self.short_of(topic, Line::PULL, 1)?;
+                        self.shelf.wanted.insert(slice);
+                        Some(Missing::Slices)
+                    }
+                    State::Delayed => known.missing(topic, false, after_time(known.at), after_time(self.now.at), 1),
+                    State::Buried => known.missing(topic, true, first_place(), first_place(), 1),
+                    State::Leased => None,
+                }
+            })
+        })
+    }
+
+    /// A slice of which more must be in memory before so many jobs of a line can be handed out in order.
+    fn short_of(&self, topic: &Topic, line: Line, jobs: usize) -> Option<Slice> {
+        topic.behind(line, self.now.at).find_map(|(rank, slice)| {
+            let ready = topic.ready.get(&line);
+            let before = match (ready, rank) {
+                (None, _) => 0,
+                (Some(ready), Some(rank)) => ready.range(..rank).take(jobs).count(),
+                (Some(ready), None) => {
+                    let shared = ready.keys().filter(|(priority, ..)| !topic.lanes.contains(priority));
+                    shared.take(jobs).count()
+                }
+            };
+            (before < jobs).then_some(slice)
+        })
+    }
+
+    fn missing_lease(&mut self, known: &Known, request: &LeaseRequest) -> Option<Missing> {
+        if let LeaseFrom::Number(number) = request.from {
+            return self.missing_refs(known, std::iter::once(&JobRef::Number(number)));
+        }
+        self.is_short(request).then_some(Missing::Slices)
+    }
+
+    /// Whether a lease must wait for the shelf; then what it needs is wanted.
+    pub(in super::super) fn is_short(&mut self, request: &LeaseRequest) -> bool {
+        if self.shelf.view.runs.is_empty() {
+            return false;
+        }
+        let jobs = request.max as usize;
+        let short: Vec<Slice> = match &request.from {
+            LeaseFrom::Number(_) => Vec::new(),
+            LeaseFrom::Pull(names) => {
+                let topics = names.iter().filter_map(|name| self.topics.get(self.names.get(name)?));
+                let pulled = topics.filter(|topic| topic.policy.deliver_to.is_none());
+                let open = pulled.filter(|topic| topic.lets_go(self.now.at));
+                open.filter_map(|topic| self.short_of(topic, Line::PULL, jobs)).collect()
+            }
+            LeaseFrom::Push(lines) => {
+                let topics = self.pushing.iter().filter_map(|id| self.topics.get(id));
+                let open = topics.filter(|topic| topic.lets_go(self.now.at));
+                let jobs = jobs.min(lines.per_line.max(1) as usize);
+                open.flat_map(|topic| {
+                    let lines = topic.pushed_lines(self.now.at);
+                    lines.into_iter().filter_map(|line| self.short_of(topic, line, jobs)).collect::<Vec<_>>()
+                })
+                .collect()
+            }
+        };
+        let is_short = !short.is_empty();
+        self.shelf.wanted.extend(short);
+        is_short
+    }
+
+    fn missing_page(&self, known: &Known, query: &ListQuery) -> Option<Missing> {
+        let topic = &self.topics[self.names.get(&query.topic)?];
+        let need = query.limit as usize + 1;
+        let waiting = looks::wants(query, Section::Waiting).then(|| {
+            let from = |now| looks::begin(query, Section::Waiting, now);
+            known.missing(topic, false, from(known.at), from(self.now.at), need)
+        });
+        if let Some(missing) = waiting.flatten() {
+            return Some(missing);
+        }
+        let buried = looks::wants(query, Section::Buried)
+            && looks::places(topic, query, self.now.at).take(need).count() < need + topic.buried.len();
+        let from = looks::begin(query, Section::Buried, self.now.at);
+        buried.then(|| known.missing(topic, true, from, from, need)).flatten()
+    }
+
+    fn missing_infos(&self, known: &Known, query: &TopicsQuery) -> Option<Missing> {
+        self.named(query).find_map(|name| self.missing_info(known, name))
+    }
+
+    fn missing_info(&self, known: &Known, name: &TopicName) -> Option<Missing> {
+        let topic = &self.topics[self.names.get(name)?];
+        let due = topic.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= known.at);
+        let due: Vec<(Slice, Timestamp)> = due.map(|(slice, _)| (slice, known.at)).collect();
+        let oldest = || known.missing(topic, false, first_place(), first_place(), 1);
+        let next = || known.missing(topic, false, after_time(known.at), after_time(self.now.at), 1);
+        if due.is_empty() {
+            return next();
+        }
+        let ranks: Vec<_> = due.into_iter().filter(|rank| !known.ranks.contains_key(rank)).collect();
+        if ranks.is_empty() { oldest().or_else(next) } else { Some(Missing::Ranks(ranks)) }
+    }
+
+    fn missing_timeline(&self, known: &Known, query: &TimelineQuery) -> Option<Missing> {
+        let Some(name) = query.topic() else {
+            return (!self.shelf.gone.is_empty()).then_some(Missing::Fold);
+        };
+        let topic = &self.topics[self.names.get(name)?];
+        let slices = topic.shelved(false).filter(|(_, of)| of.copies > 0 || !of.stale.is_empty());
+        let ranks = slices.flat_map(|(slice, _)| looks::edges(query).map(move |edge| (slice, edge)));
+        let ranks: Vec<_> = ranks.filter(|rank| !known.ranks.contains_key(rank)).collect();
+        (!ranks.is_empty()).then_some(Missing::Ranks(ranks))
+    }
+
+    fn missing_letters(&self, known: &Known, redrive: &RedriveTopic) -> Option<Missing> {
+        let topic = &self.topics[self.names.get(&redrive.topic)?];
+        if let Some(ids) = &redrive.ids {
+            let named = ids.iter().map(|id| (&redrive.topic, id));
+            return self.missing_jobs(known, named, std::iter::empty());
+        }
+        let need = redrive.max as usize;
+        if topic.away(true) > 0 {
+            // Those with the reason that is asked for are counted: so all of them are looked at.
+            let all = if redrive.reason.is_some() { usize::MAX } else { need };
+            let missing = known.missing(topic, true, first_place(), first_place(), all);
+            return missing.map(|missing| match missing {
+                Missing::Stretch { name, after, limit, .. } => {
+                    Missing::Stretch { name, after, limit, only: Some(Box::new(redrive.clone())) }
+                }
+                other => other,
+            });
+        }
+        let kicks = redrive.else_delayed && topic.buried.is_empty();
+        let from = after_time(known.at);
+        kicks.then(|| known.missing(topic, false, from, after_time(self.now.at), need)).flatten()
+    }
+
+    fn missing_purge(&self, known: &Known, name: &TopicName, state: State) -> Option<Missing> {
+        let topic = &self.topics[self.names.get(name)?];
+        let (buried, from) = match state {
+            State::Delayed => (false, after_time(known.at)),
+            State::Ready => (false, first_place()),
+            State::Buried => (true, first_place()),
+            State::Leased => return None,
+        };
+        if topic.away(buried) == 0 || known.purged_all {
+            return None;
+        }
+        let until = if state == State::Ready { known.at } else { Timestamp::MAX };
+        Some(Missing::Purge { topic: topic.id, buried, from: known.purged_until.max(from), until })
+    }
+}

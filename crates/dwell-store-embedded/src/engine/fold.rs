@@ -1,0 +1,487 @@
+//! Freeing the oldest segments: what in them is still true goes onto the shelf, or is logged again if it is needed soon,
+//! so that nobody needs them any more.
+//!
+//! Segments are freed oldest first and nothing else: what ended a job is always in the same segment as its beginning or
+//! in a later one, so a job that has ended can never come back. A segment is only freed once everything that replaces it
+//! is durable, and the topics, which any later record may name, are in a file of their own. A manifest that names a run
+//! also lets go of the segments it was made from: no job is in both.
+//!
+//! Without a shelf everything is logged again, one segment at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dwell_core::Timestamp;
+
+use super::Engine;
+use super::index::Indexed;
+use super::shelf::{COLLECTING, OnShelf, Saving};
+use super::slots::{Index, SHELF, SHELVING};
+use crate::format::key::{Key, Slice, Stale, after_time, first_place};
+use crate::format::record::{self, Brief, TopicId};
+use crate::planted::{self, Bug};
+use crate::shelf::View;
+use crate::shelf::fold::{Fold, Purged, Stretch};
+use crate::shelf::shelver::Outcome;
+
+/// Bytes that wait to be written, at which cleaning waits too.
+const ENOUGH: usize = 4 << 20;
+
+/// How many slots one turn looks at.
+const SLOTS_A_TURN: Index = 2_048;
+
+/// What is due within this time stays in memory, if there is room and somebody waits for it.
+const SOON: u64 = 10_000;
+
+/// Without a shelf: segments that are kept however little is live.
+const KEPT: u64 = 4;
+
+/// Without a shelf: bytes a job counts for beside its record. To free a segment takes a walk over all jobs and several
+/// syncs, so it must be worth it where jobs are small, or are drained faster than that.
+const BESIDE: usize = 512;
+
+/// How long after a failure it is tried again.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How far the freeing of the oldest segments has come.
+pub(super) struct Folding {
+    /// The oldest segment that is needed.
+    first: u64,
+    pub(super) step: Step,
+    /// What is collected for the shelf.
+    fold: Fold,
+    /// The slots of what is collected.
+    collected: Vec<(Index, dwell_core::Number)>,
+    /// The stale copies that are noted on the shelf with this fold.
+    noted: Vec<Stale>,
+    /// Topics that were deleted and are cleared away with this fold.
+    cleared: Vec<TopicId>,
+    /// Slots on the shelf that are to be dropped.
+    dropping: Vec<(Index, dwell_core::Number)>,
+    /// Copies that have become stale while they were on their way.
+    pub(super) flown: Vec<Stale>,
+    /// What is to be handed to the shelf's thread.
+    ready: Option<Box<Fold>>,
+    /// After a failure: not before this.
+    not_before: Duration,
+    /// What was collected is written, and not yet in a manifest.
+    pub(super) lands: bool,
+    /// Somebody waits for a fold.
+    soon: bool,
+    /// Everything up to this sequence that was true of jobs on the shelf is there.
+    folded: u64,
+}
+
+pub(super) enum Step {
+    /// Nothing to do.
+    Rest,
+    /// Looking at slots from here on; segments before the other one are to be free.
+    Slots(Index, u64),
+    /// The shelf's thread is at work. Then everything up to this sequence must be durable.
+    Shelf(u64, u64),
+    /// All is logged again or on the shelf; segments before the other one are free once everything up to this sequence is
+    /// durable.
+    Sync(u64, u64),
+}
+
+impl Folding {
+    pub(super) fn new(first: u64, folded: u64) -> Self {
+        Self {
+            first,
+            step: Step::Rest,
+            fold: Fold::default(),
+            collected: Vec::new(),
+            noted: Vec::new(),
+            cleared: Vec::new(),
+            dropping: Vec::new(),
+            flown: Vec::new(),
+            not_before: Duration::ZERO,
+            ready: None,
+            lands: false,
+            soon: false,
+            folded,
+        }
+    }
+
+    pub(super) fn first_segment(&self) -> u64 {
+        self.first
+    }
+
+    /// Everything up to this sequence that was true of jobs on the shelf is there.
+    pub(super) fn folded_through(&self) -> u64 {
+        self.folded
+    }
+
+    /// What [`Folding::folded_through`] will be once what is on its way has arrived.
+    pub(super) fn through(&self) -> u64 {
+        match self.step {
+            Step::Shelf(sequence, _) | Step::Sync(sequence, _) => sequence,
+            Step::Slots(..) => COLLECTING,
+            Step::Rest => self.folded,
+        }
+    }
+
+    /// Whether jobs are on their way to the shelf, and counted as if they were there.
+    pub(super) fn is_flying(&self) -> bool {
+        !self.collected.is_empty()
+    }
+}
+
+impl Engine {
+    /// Does a little of what there is to free.
+    pub(super) fn fold_step(&mut self) {
+        self.drop_step();
+        match self.folding.step {
+            Step::Rest => {
+                if let Some(target) = self.wants_folding() {
+                    self.folding.soon = false;
+                    self.folding.step = Step::Slots(0, target);
+                }
+            }
+            Step::Slots(from, target) => self.fold_slots(from, target),
+            Step::Sync(sequence, target) if self.batch.durable() >= sequence => {
+                self.folding.first = target;
+                self.batch.forget_before(target);
+                self.folding.folded = sequence;
+                self.folding.step = Step::Rest;
+                self.shelf.unsaved = true;
+            }
+            Step::Shelf(..) | Step::Sync(..) => {}
+        }
+    }
+
+    /// Whether there is something of this kind to do at once.
+    pub(crate) fn is_cleaning(&self) -> bool {
+        let cleans = matches!(self.folding.step, Step::Slots(..)) && self.batch.len() < ENOUGH;
+        let drops = !self.folding.dropping.is_empty();
+        self.failed.is_none() && (cleans || drops || self.is_moving())
+    }
+
+    /// Whether puts should wait for what is being freed.
+    pub(crate) fn is_pressed(&self) -> bool {
+        let folding = !matches!(self.folding.step, Step::Rest);
+        let segments = self.batch.segment() - self.folding.first;
+        let behind = self.settings.shelves && segments > 2 * self.tail() + 2;
+        // A simulator decides itself when calls are taken.
+        let real = self.settings.seed.is_none();
+        real && folding
+            && self.shelf.trouble.is_none()
+            && self.failed.is_none()
+            && !self.closing
+            && (behind || self.is_full())
+    }
+
+    /// Segments of journal that are enough.
+    fn tail(&self) -> u64 {
+        (self.settings.tail.min(self.settings.memory as u64 / 4) / self.settings.segment).max(1)
+    }
+
+    /// Before which segment all are to be freed, if any.
+    fn wants_folding(&self) -> Option<u64> {
+        let busy = self.shelf.unsaved || self.folding.is_flying() || self.shelf.saving.iter().any(Option::is_some);
+        if busy || self.now.real < self.folding.not_before {
+            return None;
+        }
+        let segments = self.batch.segment() - self.folding.first;
+        if self.settings.shelves {
+            let is_large = segments > self.tail() || self.weight() > self.settings.memory / 2;
+            let wanted = (is_large && segments > 0 && self.batch.has_begun_segment()) || self.folding.soon;
+            // A segment that is not there yet cannot be where the journal begins.
+            let target = if self.batch.has_begun_segment() { self.batch.segment() } else { self.folding.first };
+            return (wanted && self.folding.dropping.is_empty()).then_some(target);
+        }
+        let live = self.slots.live() + self.slots.len() * BESIDE + self.done.weight();
+        let many = segments > KEPT + 2 * (live as u64 / self.settings.segment);
+        many.then_some(self.folding.first + 1)
+    }
+
+    /// Somebody waits for a fold.
+    pub(super) fn fold_soon(&mut self) {
+        self.folding.soon = true;
+    }
+
+    fn fold_slots(&mut self, from: Index, target: u64) {
+        let mut end = self.slots.end().min(from.saturating_add(SLOTS_A_TURN));
+        let stays = self.batch.first_sequence(target);
+        for index in from..end {
+            if self.batch.len() >= ENOUGH {
+                end = index;
+                break;
+            }
+            let Some(slot) = self.slots.peek(index) else { continue };
+            if slot.home < stays && !planted::is(Bug::FreedTooEarly) {
+                if self.goes_to_shelf(index) {
+                    self.collect(index);
+                } else {
+                    self.log_again(index);
+                }
+            } else if slot.home == SHELF && self.weight() > self.settings.memory / 2 && self.goes_to_shelf(index) {
+                self.folding.dropping.push((index, self.slots.get(index).brief.number));
+            }
+        }
+        if end < self.slots.end() {
+            self.folding.step = Step::Slots(end, target);
+            return;
+        }
+        self.fold_done(target);
+        let sequence = self.batch.last_sequence();
+        self.collect_stale();
+        let fold = std::mem::take(&mut self.folding.fold);
+        if fold.jobs.is_empty() && fold.deaths.is_empty() && fold.purges.is_empty() {
+            self.folding.step = Step::Sync(sequence, target);
+            self.retry_for_fold();
+            return;
+        }
+        self.folding.ready = Some(Box::new(fold));
+        self.folding.step = Step::Shelf(sequence, target);
+    }
+
+    /// Whether a job may leave memory: it waits, and not for soon.
+    fn goes_to_shelf(&self, index: Index) -> bool {
+        if !self.settings.shelves || !self.rests(index) {
+            return false;
+        }
+        let slot = self.slots.get(index);
+        let soon = slot.indexed != Indexed::Buried && slot.brief.due_at <= self.now.at.plus(SOON);
+        let room = self.weight() <= self.settings.memory / 2;
+        !(soon && room && self.is_asked_for(&self.topics[&slot.topic]))
+    }
+
+    fn log_again(&mut self, index: Index) {
+        self.slots.get_mut(index).home = self.batch.next_sequence();
+        self.batch.log(|out| self.slots.encode_again(index, out));
+    }
+
+    /// Takes a job up for the shelf. From now on it counts as being there.
+    fn collect(&mut self, index: Index) {
+        let slot = self.slots.get(index);
+        let (brief, id, indexed) = (slot.brief, slot.topic, slot.indexed);
+        let topic = self.topics.get_mut(&id).expect("every job has a topic");
+        let lane = topic.make_lane(brief.priority, brief.phase);
+        let of = topic.slices.entry((brief.line, lane)).or_insert_with(|| OnShelf::new(0, Timestamp::MAX));
+        of.copies += 1;
+        of.near += 1;
+        if indexed != Indexed::Buried {
+            topic.minutes.remove(brief.due_at);
+            self.minutes.remove(brief.due_at);
+            self.shelf.minutes.add(brief.due_at, 1);
+        }
+        let begin = self.folding.fold.records.len();
+        self.slots.encode_again(index, &mut self.folding.fold.records);
+        let slice = Slice { topic: id, line: brief.line, lane };
+        let range = begin..self.folding.fold.records.len();
+        self.folding.fold.jobs.push((Key::new(slice, brief.place()), range));
+        self.folding.collected.push((index, brief.number));
+        self.slots.get_mut(index).home = SHELVING;
+        self.note_near(index);
+    }
+
+    /// What was collected could not be put onto the shelf: it is as if it had never been collected.
+    fn unfold(&mut self) {
+        self.folding.step = Step::Rest;
+        self.folding.not_before = self.now.real + PATIENCE;
+        self.folding.noted.clear();
+        self.folding.cleared.clear();
+        self.folding.flown.clear();
+        for (index, number) in std::mem::take(&mut self.folding.collected) {
+            let Some(slot) = self.slots.peek(index) else { continue };
+            if slot.brief.number != number || slot.home != SHELVING {
+                continue;
+            }
+            let (brief, id, indexed) = (slot.brief, slot.topic, slot.indexed);
+            let topic = self.topics.get_mut(&id).expect("every job has a topic");
+            topic.count_clean(&brief, |of| {
+                of.copies -= 1;
+                of.near -= 1;
+            });
+            if indexed != Indexed::Buried {
+                topic.minutes.add(brief.due_at, 1);
+                self.minutes.add(brief.due_at, 1);
+                self.shelf.minutes.remove(brief.due_at);
+            }
+            // Wherever it is: before everything that stays.
+            self.slots.get_mut(index).home = 0;
+        }
+        self.retry_for_fold();
+    }
+
+    fn fold_done(&mut self, target: u64) {
+        self.forget_done();
+        let end = self.batch.first_sequence(target);
+        for (topic, done, home) in self.done.at_home_before(end) {
+            *home = self.batch.next_sequence();
+            self.batch.log(|out| record::encode_done(out, topic, done));
+        }
+    }
+
+    /// All copies that are stale and not known to be so on the shelf.
+    fn stale(&self) -> impl Iterator<Item = Stale> {
+        let live = self.topics.iter().map(|(id, topic)| (*id, &topic.slices));
+        let gone = self.shelf.gone.iter().map(|(id, slices)| (*id, slices));
+        let slices = live.chain(gone).flat_map(|(topic, slices)| {
+            slices.iter().map(move |(&(line, lane), of)| (Slice { topic, line, lane }, of))
+        });
+        slices.flat_map(|(slice, of)| {
+            of.stale.iter().map(move |&(place, version)| Stale { key: Key::new(slice, place), version, since: 0 })
+        })
+    }
+
+    /// The same once what is on its way has arrived.
+    pub(super) fn unnoted(&self) -> impl Iterator<Item = Stale> {
+        let noted: BTreeSet<_> = self.folding.noted.iter().map(|stale| stale.version).collect();
+        let before = self.stale().filter(move |stale| !noted.contains(&stale.version));
+        before.chain(self.folding.flown.iter().copied())
+    }
+
+    /// What the shelf does not know yet: stale copies, deleted topics, purges.
+    fn collect_stale(&mut self) {
+        let stale: Vec<Stale> = self.stale().collect();
+        let Folding { fold, noted, cleared, flown, .. } = &mut self.folding;
+        fold.deaths.extend(flown.drain(..).chain(stale.iter().copied()).map(|stale| (stale.key.number, stale.version)));
+        *noted = stale;
+        for (topic, slices) in &self.shelf.gone {
+            cleared.push(*topic);
+            for &(line, lane) in slices.keys() {
+                let slice = Slice { topic: *topic, line, lane };
+                fold.purges.push(Stretch { slice, from: first_place(), end: after_time(Timestamp::MAX) });
+            }
+        }
+    }
+
+    /// Jobs of a topic that wait and are on their way to the shelf: counted as being there, and not there yet.
+    pub(super) fn flying(&self, topic: TopicId) -> impl Iterator<Item = &Brief> {
+        let slots = self.folding.collected.iter().filter_map(|(index, number)| {
+            let slot = self.slots.peek(*index)?;
+            (slot.brief.number == *number && slot.home == SHELVING).then_some(slot)
+        });
+        slots.filter(move |slot| slot.topic == topic && slot.indexed != Indexed::Buried).map(|slot| &slot.brief)
+    }
+
+    /// What is to be folded next.
+    pub(crate) fn take_fold(&mut self) -> Option<Box<Fold>> {
+        self.folding.ready.take()
+    }
+
+    /// The shelf's thread has done something.
+    pub(crate) fn shelf_did(&mut self, outcome: Outcome) {
+        if self.failed.is_some() {
+            return;
+        }
+        let (view, obsolete, purged) = match outcome {
+            Outcome::Trouble(trouble) => {
+                self.shelf.trouble = Some(trouble);
+                return;
+            }
+            Outcome::Unfolded(trouble) => {
+                self.shelf.trouble = Some(trouble);
+                return self.unfold();
+            }
+            Outcome::Merged { view, obsolete } => (view, obsolete, None),
+            Outcome::Folded { view, purged, obsolete } => (view, obsolete, Some(purged)),
+        };
+        self.shelf.trouble = None;
+        self.shelf.next = Some(view);
+        self.shelf.unsaved = true;
+        self.shelf.obsolete.extend(obsolete);
+        if let Some(purged) = purged {
+            self.folded(purged);
+        }
+    }
+
+    /// What was collected is written. It is on the shelf once a manifest says so.
+    fn folded(&mut self, purged: Purged) {
+        let Step::Shelf(sequence, target) = self.folding.step else { unreachable!("one fold at a time") };
+        self.folding.step = Step::Sync(sequence, target);
+        self.folding.lands = true;
+        for (minute, jobs) in purged {
+            self.shelf.minutes.remove_many(minute, jobs);
+        }
+        for topic in std::mem::take(&mut self.folding.cleared) {
+            self.shelf.gone.remove(&topic);
+        }
+    }
+
+    /// A manifest is durable.
+    pub(crate) fn saved(&mut self) {
+        let Some(Saving { view, lands }) = self.shelf.saving.pop_front().flatten() else { return };
+        if let Some(view) = view {
+            self.shelf.view = Arc::new(view);
+            self.shelf.generation += 1;
+        }
+        if lands {
+            self.land();
+        }
+        self.retry_for_fold();
+    }
+
+    /// What was folded is on the shelf.
+    fn land(&mut self) {
+        for Stale { key, version, .. } in std::mem::take(&mut self.folding.noted) {
+            if let Some(of) = self.slice_mut(key.slice) {
+                of.stale.remove(&(key.place(), version));
+            }
+        }
+        for Stale { key, version, .. } in std::mem::take(&mut self.folding.flown) {
+            if let Some(of) = self.slice_mut(key.slice) {
+                of.stale.insert((key.place(), version));
+            }
+        }
+        for (index, number) in std::mem::take(&mut self.folding.collected) {
+            let Some(slot) = self.slots.peek(index) else { continue };
+            if slot.brief.number != number || slot.home != SHELVING {
+                continue;
+            }
+            let slot = self.slots.get_mut(index);
+            slot.home = SHELF;
+            if matches!(slot.indexed, Indexed::Ready(_)) {
+                let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+                topic.count_clean(&slot.brief, |of| of.ready += 1);
+            }
+            self.folding.dropping.push((index, number));
+        }
+    }
+
+    pub(super) fn slice_mut(&mut self, slice: Slice) -> Option<&mut OnShelf> {
+        let slices = match self.topics.get_mut(&slice.topic) {
+            Some(topic) => &mut topic.slices,
+            None => self.shelf.gone.get_mut(&slice.topic)?,
+        };
+        slices.get_mut(&(slice.line, slice.lane))
+    }
+
+    /// Drops a few jobs from memory that are on the shelf.
+    fn drop_step(&mut self) {
+        if self.folding.dropping.is_empty() {
+            return;
+        }
+        self.shelf.dropped += 1;
+        for _ in 0..SLOTS_A_TURN {
+            let Some((index, number)) = self.folding.dropping.pop() else { break };
+            let slot = self.slots.peek(index);
+            if slot.is_some_and(|slot| slot.brief.number == number && slot.home == SHELF) && self.goes_to_shelf(index) {
+                self.drop_near(index);
+            }
+        }
+    }
+
+    /// The shelf as it is now.
+    pub(crate) fn shelf_view(&self) -> View {
+        View::clone(&self.shelf.view)
+    }
+
+    /// A manifest is under way that says nothing new of the shelf.
+    pub(crate) fn saves_nothing(&mut self) {
+        self.shelf.saving.push_back(None);
+    }
+
+    /// What is not at its best.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        self.shelf.bad.iter().chain(&self.shelf.trouble).cloned().collect()
+    }
+
+    /// Everything up to this sequence that was true of jobs on the shelf is there.
+    pub(crate) fn folded_through(&self) -> u64 {
+        self.folding.folded
+    }
+}

@@ -1,0 +1,90 @@
+//! What goes into a manifest, and into the topics' file beside it.
+
+use dwell_core::Timestamp;
+
+use super::Engine;
+use super::fold::Step;
+use super::shelf::Saving;
+use crate::format::key::{Lane, Slice};
+use crate::format::manifest::RunName;
+use crate::format::record;
+use crate::format::topics::{self, ShelfSummary, SliceSummary};
+use crate::shelf::Shelved;
+
+impl Engine {
+    /// What a manifest is to say of the shelf, if that has changed and may be said; with it, the files not needed then.
+    pub(crate) fn take_unsaved(&mut self) -> Option<Unsaved> {
+        // What is being folded is in memory and in the journal, and must not be counted among what is on the shelf; once it
+        // is on the shelf it must not be named before its segments can go.
+        let topics = matches!(self.folding.step, Step::Rest);
+        if !self.shelf.unsaved || matches!(self.folding.step, Step::Sync(..)) {
+            return None;
+        }
+        self.shelf.unsaved = false;
+        let name = |shelved: &Shelved| RunName { run: shelved.run.number, dead: shelved.stamp };
+        let view = self.shelf.next.take();
+        let runs = view.as_ref().unwrap_or(&self.shelf.view).runs.iter().map(name).collect();
+        let lands = topics && std::mem::take(&mut self.folding.lands);
+        self.shelf.saving.push_back(Some(Saving { view, lands }));
+        Some(Unsaved { runs, obsolete: std::mem::take(&mut self.shelf.obsolete), topics })
+    }
+
+    /// All topics as they are now: what goes beside a manifest that lets go of segments.
+    pub(crate) fn topics_file(&self) -> Vec<u8> {
+        let mut file = topics::room();
+        for topic in self.topics.values() {
+            record::encode_topic(
+                &mut file,
+                topic.id,
+                &topic.name,
+                &topic.policy,
+                topic.pause,
+                &topic.totals,
+                topic.forgotten,
+            );
+        }
+        self.shelf_summary().encode(&mut file);
+        let count = u32::try_from(self.topics.len()).expect("fewer than 2^32 topics");
+        topics::seal(&mut file, self.batch.last_sequence(), count);
+        file
+    }
+
+    fn shelf_summary(&self) -> ShelfSummary {
+        let with_lanes = self.topics.values().filter(|topic| !topic.lanes.is_empty());
+        let mut summary = ShelfSummary {
+            lanes: with_lanes.map(|topic| (topic.id, topic.lanes.clone())).collect(),
+            slices: Vec::new(),
+            minutes: self.shelf.minutes.between(0..u64::MAX).collect(),
+            stale: self.unnoted().collect(),
+        };
+        for topic in self.topics.values() {
+            let near = |buried: bool| {
+                let places = if buried { &topic.buried } else { &topic.waiting };
+                places.first_key_value().map_or(Timestamp::MAX, |((due_at, _), _)| *due_at)
+            };
+            for (&(line, lane), of) in topic.slices.iter().filter(|(_, of)| of.copies > 0) {
+                let slice = Slice { topic: topic.id, line, lane };
+                let first = of.first.min(near(lane == Lane::BURIED));
+                let passes = if of.near > 0 { of.passes.min(of.near_passes) } else { of.passes };
+                let passes = if self.shelf.passing.contains_key(&slice) { Timestamp::EPOCH } else { passes };
+                summary.slices.push(SliceSummary { slice, jobs: of.copies, first, passes });
+            }
+        }
+        for (topic, slices) in &self.shelf.gone {
+            for (&(line, lane), of) in slices {
+                let slice = Slice { topic: *topic, line, lane };
+                let (jobs, first, passes) = (of.copies, Timestamp::EPOCH, Timestamp::MAX);
+                summary.slices.push(SliceSummary { slice, jobs, first, passes });
+            }
+        }
+        summary
+    }
+}
+
+/// What a manifest is to say of the shelf.
+pub(crate) struct Unsaved {
+    pub(crate) runs: Vec<RunName>,
+    pub(crate) obsolete: Vec<String>,
+    /// Whether the topics are to be saved with it.
+    pub(crate) topics: bool,
+}

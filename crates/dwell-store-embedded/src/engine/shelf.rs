@@ -1,0 +1,469 @@
+//! What the engine knows of the shelf: how many jobs of each slice are there, how far they have been brought, which
+//! copies are stale. Files are read by others; see [`super::asking`].
+//!
+//! A job's newest copy is in the journal or on the shelf. One that is on the shelf may be in memory too, as it is there;
+//! then its slot is clean. A clean slot can be dropped at any time, and the first change to it is logged whole, with a
+//! note that the copy is stale. Until the next fold that note is all that keeps the copy from coming back: so every job
+//! that comes from the shelf is looked up among the stale ones first.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use dwell_core::{LeaseFrom, Line, Priority, Timestamp, TopicPolicy, Version, limits};
+
+use super::Engine;
+use super::index::Indexed;
+use super::minutes::Minutes;
+use super::slots::{Index, SHELF};
+use super::timers::Timer;
+use super::topic::{Rank, Topic};
+use crate::format::key::{Key, Lane, Place, Slice, Stale, after_place, first_place};
+use crate::format::record::{Brief, PhaseKind, TopicId};
+use crate::shelf::View;
+use crate::shelf::read::Row;
+
+/// How long before they are due jobs are brought into memory, where somebody waits for them.
+pub(super) const AHEAD: u64 = 2_000;
+
+/// Rows of a slice that can be looked through at any time.
+const SMALL: u64 = 8;
+
+/// Not yet known.
+pub(super) const COLLECTING: u64 = u64::MAX;
+
+/// What of one slice is on the shelf.
+#[derive(Debug)]
+pub(super) struct OnShelf {
+    /// True copies.
+    pub(super) copies: u64,
+    /// How many of them are in memory too.
+    pub(super) near: u64,
+    /// How many of those are ready and have arrived there.
+    pub(super) ready: u64,
+    /// All true copies before this place are in memory.
+    pub(super) reached: Place,
+    /// No copy that is not in memory is due before this.
+    pub(super) first: Timestamp,
+    /// Time does nothing to any copy that is not in memory before this, beside making it due.
+    pub(super) passes: Timestamp,
+    /// The same for those that are.
+    pub(super) near_passes: Timestamp,
+    /// Copies that are stale, and not yet known to be so on the shelf.
+    pub(super) stale: BTreeSet<(Place, Version)>,
+    /// Whether more of it has been asked for.
+    pub(super) asked: bool,
+}
+
+impl OnShelf {
+    pub(super) fn new(copies: u64, first: Timestamp) -> Self {
+        let never = Timestamp::MAX;
+        Self {
+            copies,
+            near: 0,
+            ready: 0,
+            reached: first_place(),
+            first,
+            passes: never,
+            near_passes: never,
+            stale: BTreeSet::new(),
+            asked: false,
+        }
+    }
+
+    /// How many are not in memory.
+    pub(super) fn away(&self) -> u64 {
+        self.copies - self.near
+    }
+
+    /// How many stale ones there are up to a time.
+    pub(super) fn stale_until(&self, at: Timestamp) -> u64 {
+        let end = crate::format::key::after_time(at);
+        self.stale.iter().take_while(|(place, _)| *place < end).count() as u64
+    }
+}
+
+/// The copy of a job that is on the shelf, or on its way there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShelfCopy {
+    stale: Stale,
+    has_landed: bool,
+}
+
+impl ShelfCopy {
+    /// What is to be logged when it becomes stale: nothing, while it is still being collected.
+    pub(super) fn record(self) -> Option<Stale> {
+        (self.stale.since != COLLECTING).then_some(self.stale)
+    }
+}
+
+/// The shelf, as the engine knows it.
+#[derive(Default)]
+pub(super) struct Shelf {
+    pub(super) view: Arc<View>,
+    /// Counts the views; an answer of an older one is asked for again.
+    pub(super) generation: u64,
+    /// Counts what has been dropped from memory other than by itself: what was found to be there may not be any more.
+    pub(super) dropped: u64,
+    /// When waiting copies are due, stale ones not counted.
+    pub(super) minutes: Minutes,
+    /// Slices of topics that were deleted.
+    pub(super) gone: BTreeMap<TopicId, BTreeMap<(Line, Lane), OnShelf>>,
+    /// What more is to be brought of, for somebody who waits.
+    pub(super) wanted: BTreeSet<Slice>,
+    /// Slices that are looked through because time has done something to a job there.
+    pub(super) passing: BTreeMap<Slice, Passing>,
+    /// What the shelf will be once a manifest names it.
+    pub(super) next: Option<View>,
+    /// For each manifest under way, what the shelf is from then on, if that changes.
+    pub(super) saving: VecDeque<Option<Saving>>,
+    /// Files that are not needed once a manifest names the view.
+    pub(super) obsolete: Vec<String>,
+    /// Whether what is to be on the shelf, or what is free of the journal, is not yet in a manifest.
+    pub(super) unsaved: bool,
+    /// Topics where somebody who waits was held up because what goes before was not in memory.
+    pub(super) held_up: BTreeSet<TopicId>,
+    /// What could not be read.
+    pub(super) bad: BTreeSet<String>,
+    /// What could not be written, until it could.
+    pub(super) trouble: Option<String>,
+}
+
+/// What the shelf is once a manifest is durable.
+pub(super) struct Saving {
+    pub(super) view: Option<View>,
+    /// Whether what was folded has arrived then.
+    pub(super) lands: bool,
+}
+
+/// How far a slice has been looked through.
+#[derive(Debug)]
+pub(super) struct Passing {
+    /// What comes before has been.
+    pub(super) from: Place,
+    /// Whether more has been asked for.
+    pub(super) asked: bool,
+    /// How often that was.
+    rows: u64,
+}
+
+impl Topic {
+    /// The lane a job of this priority and phase is on, if there is one.
+    pub(super) fn lane(&self, priority: Priority, phase: PhaseKind) -> Lane {
+        if phase == PhaseKind::Buried {
+            return Lane::BURIED;
+        }
+        self.lanes.iter().position(|of| *of == priority).map_or(Lane::SHARED, Lane::own)
+    }
+
+    /// The same; a priority that has none gets one if there are any left.
+    pub(super) fn make_lane(&mut self, priority: Priority, phase: PhaseKind) -> Lane {
+        let known = phase == PhaseKind::Buried || self.lanes.contains(&priority);
+        if !known && self.lanes.len() < Lane::OWN {
+            self.lanes.push(priority);
+        }
+        self.lane(priority, phase)
+    }
+
+    /// Counts something about a job that is on the shelf as it is.
+    pub(super) fn count_clean(&mut self, brief: &Brief, count: impl FnOnce(&mut OnShelf)) {
+        let lane = self.lane(brief.priority, brief.phase);
+        count(self.slices.get_mut(&(brief.line, lane)).expect("a clean job is counted"));
+    }
+
+    /// Time means something else to jobs under another policy: those on the shelf are to be looked at again.
+    pub(super) fn retime_shelf(&mut self, policy: &TopicPolicy) {
+        if (self.policy.ttl, self.policy.keep_buried) != (policy.ttl, policy.keep_buried) {
+            for of in self.slices.values_mut() {
+                of.passes = Timestamp::EPOCH;
+                of.near_passes = Timestamp::EPOCH;
+            }
+        }
+    }
+
+    /// Its slices of waiting or of buried jobs with something on the shelf.
+    pub(super) fn shelved(&self, buried: bool) -> impl Iterator<Item = (Slice, &OnShelf)> {
+        let wanted = self.slices.iter().filter(move |((_, lane), _)| (*lane == Lane::BURIED) == buried);
+        wanted.map(|(&(line, lane), of)| (Slice { topic: self.id, line, lane }, of))
+    }
+
+    /// How many waiting or buried jobs are on the shelf only.
+    pub(super) fn away(&self, buried: bool) -> u64 {
+        if self.slices.is_empty() { 0 } else { self.shelved(buried).map(|(_, of)| of.away()).sum() }
+    }
+
+    /// The slices of a line with jobs that are on the shelf only and due, each with the best rank one of them may have;
+    /// without one (the shared lane) it may be any.
+    pub(super) fn behind(&self, line: Line, now: Timestamp) -> impl Iterator<Item = (Option<Rank>, Slice)> {
+        let due = self.slices.range((line, Lane::own(0))..(line, Lane::BURIED));
+        let due = due.filter(move |(_, of)| of.away() > 0 && of.first <= now);
+        due.map(|(&(line, lane), of)| {
+            let rank = lane.place().map(|place| (self.lanes[place], of.first, first_place().1));
+            (rank, Slice { topic: self.id, line, lane })
+        })
+    }
+}
+
+/// What a simulator asks.
+impl Engine {
+    /// The runs, and for each slice how many of their jobs are to be there, whether true or stale; with it, how many of
+    /// them are in memory, as counted and as found. Nothing while jobs are on their way.
+    pub(crate) fn shelf_counts(&self) -> Option<(Arc<View>, Vec<SliceCounts>)> {
+        if self.folding.is_flying() {
+            return None;
+        }
+        let mut near: BTreeMap<Slice, u64> = BTreeMap::new();
+        for slot in (0..self.slots.end()).filter_map(|index| self.slots.peek(index)).filter(|slot| slot.is_clean()) {
+            let lane = self.topics[&slot.topic].lane(slot.brief.priority, slot.brief.phase);
+            *near.entry(Slice { topic: slot.topic, line: slot.brief.line, lane }).or_default() += 1;
+        }
+        let slices = self.topics.values().flat_map(|topic| topic.shelved(false).chain(topic.shelved(true)));
+        let counts = slices.map(|(slice, of)| SliceCounts {
+            slice,
+            copies: of.copies + of.stale.len() as u64,
+            near: of.near,
+            found: near.get(&slice).copied().unwrap_or(0),
+        });
+        Some((Arc::clone(&self.shelf.view), counts.collect()))
+    }
+}
+
+/// See [`Engine::shelf_counts`].
+pub(crate) struct SliceCounts {
+    pub(crate) slice: Slice,
+    pub(crate) copies: u64,
+    pub(crate) near: u64,
+    pub(crate) found: u64,
+}
+
+impl Engine {
+    /// The copy on the shelf of a job that is as it is there.
+    pub(super) fn copy_of(&self, index: Index) -> Option<ShelfCopy> {
+        let slot = self.slots.get(index);
+        if !slot.is_clean() {
+            return None;
+        }
+        let topic = &self.topics[&slot.topic];
+        let lane = topic.lane(slot.brief.priority, slot.brief.phase);
+        let slice = Slice { topic: slot.topic, line: slot.brief.line, lane };
+        let has_landed = slot.home == SHELF;
+        let since = if has_landed { 0 } else { self.folding.through() };
+        let stale = Stale { key: Key::new(slice, slot.brief.place()), version: self.job(index).version, since };
+        Some(ShelfCopy { stale, has_landed })
+    }
+
+    /// A copy has become stale. The slot is not clean any more, or is no more.
+    pub(super) fn note_stale(&mut self, copy: Option<ShelfCopy>) {
+        let Some(ShelfCopy { stale, has_landed }) = copy else { return };
+        let Stale { key, version, .. } = stale;
+        let topic = self.topics.get_mut(&key.slice.topic).expect("every job has a topic");
+        let of = topic.slices.get_mut(&(key.slice.line, key.slice.lane)).expect("a clean job is counted");
+        of.copies -= 1;
+        of.near -= 1;
+        if has_landed {
+            of.stale.insert((key.place(), version));
+        } else {
+            self.folding.flown.push(stale);
+        }
+        if key.slice.lane != Lane::BURIED {
+            self.shelf.minutes.remove(key.due_at);
+        }
+    }
+
+    /// Drops a job from memory that is on the shelf as it is.
+    pub(super) fn drop_near(&mut self, index: Index) {
+        debug_assert_eq!(self.slots.get(index).home, SHELF);
+        let passes = self.passage_at(index).unwrap_or(Timestamp::MAX);
+        let slot = self.remove(index);
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        let place = slot.brief.place();
+        topic.count_clean(&slot.brief, |of| {
+            of.near -= 1;
+            of.reached = of.reached.min(place);
+            of.first = of.first.min(place.0);
+            of.passes = of.passes.min(passes);
+        });
+        self.wake_for_shelf(slot.topic);
+        self.note_pushing(slot.topic);
+        self.waiters.mark(slot.topic);
+    }
+
+    /// Takes a job from the shelf into memory, unless it is there already or its copy is stale.
+    pub(super) fn bring(&mut self, record: &[u8]) -> Option<Index> {
+        let seen = crate::format::run::look(record).ok()?;
+        let topic = self.topics.get_mut(&seen.topic)?;
+        if self.slots.by_number(seen.brief.number).is_some() {
+            return None;
+        }
+        let lane = topic.lane(seen.brief.priority, seen.brief.phase);
+        let of = topic.slices.get_mut(&(seen.brief.line, lane))?;
+        if of.stale.contains(&(seen.brief.place(), seen.version)) || of.away() == 0 {
+            return None;
+        }
+        of.near += 1;
+        let id = str::from_utf8(seen.id).expect("it was looked at");
+        let index = self.slots.insert_packed(seen.topic, seen.brief, id, record, SHELF);
+        self.index(index);
+        self.note_near(index);
+        Some(index)
+    }
+
+    /// A job that is on the shelf, or soon will be, is in memory too.
+    pub(super) fn note_near(&mut self, index: Index) {
+        let passes = self.passage_at(index).unwrap_or(Timestamp::MAX);
+        let slot = self.slots.get(index);
+        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+        topic.count_clean(&slot.brief, |of| {
+            of.near_passes = if of.near <= 1 { passes } else { of.near_passes.min(passes) };
+        });
+    }
+
+    /// Makes sure that a topic is looked at when something of it that is on the shelf is soon due.
+    pub(super) fn wake_for_shelf(&mut self, id: TopicId) {
+        if self.topics[&id].slices.is_empty() {
+            return;
+        }
+        self.pass_on_shelf(id);
+        let topic = self.topics.get_mut(&id).expect("it is there");
+        let now = self.now.at.as_millis();
+        let due = topic.shelved(false).filter(|(_, of)| of.away() > 0).flat_map(|(_, of)| {
+            // Once for bringing it, once for saying that it is due.
+            let first = of.first.as_millis();
+            [first.saturating_sub(AHEAD), first]
+        });
+        let passes = topic.slices.values().filter(|of| of.away() > 0).map(|of| of.passes.as_millis());
+        let Some(at) = due.filter(|at| *at > now).chain(passes).min() else { return };
+        match topic.shelf_timer {
+            Some((earlier, _)) if earlier <= at => {}
+            Some((_, key)) => {
+                self.wheel.reschedule(key, at);
+                topic.shelf_timer = Some((at, key));
+            }
+            None => topic.shelf_timer = Some((at, self.wheel.insert(at, Timer::Shelf(id)))),
+        }
+    }
+
+    /// Something of a topic that is on the shelf is due, or soon will be.
+    pub(super) fn wake_shelf(&mut self, id: TopicId) {
+        let Some(topic) = self.topics.get_mut(&id) else { return };
+        topic.shelf_timer = None;
+        self.bring_ahead(id);
+        self.note_pushing(id);
+        self.waiters.mark(id);
+        self.wake_for_shelf(id);
+    }
+
+    /// Looks through slices where time has done something to a job.
+    fn pass_on_shelf(&mut self, id: TopicId) {
+        let topic = self.topics.get_mut(&id).expect("it is there");
+        for (&(line, lane), of) in &mut topic.slices {
+            if of.away() > 0 && of.passes <= self.now.at {
+                of.passes = Timestamp::MAX;
+                let passing = Passing { from: first_place(), asked: false, rows: 0 };
+                self.shelf.passing.insert(Slice { topic: id, line, lane }, passing);
+            }
+        }
+    }
+
+    /// Does to a few jobs of a slice what time has done to them; the rest of the slice comes later.
+    pub(super) fn pass_row(&mut self, slice: Slice, row: &Row) {
+        for record in &row.records {
+            if let Some(index) = self.bring(record)
+                && self.refresh(index)
+                && self.slots.get(index).home == SHELF
+                && self.rests(index)
+            {
+                self.drop_near(index);
+            }
+        }
+        self.shelf.dropped += 1;
+        let Some(passing) = self.shelf.passing.get_mut(&slice) else { return };
+        passing.rows += 1;
+        passing.asked = false;
+        if let Some(through) = row.through {
+            passing.from = after_place(through);
+            return;
+        }
+        // A large slice is not looked through again and again: what it costs is bounded by the time between.
+        let rest = if passing.rows > SMALL { passing.rows * limits::SECOND } else { 0 };
+        let not_before = self.now.at.plus(rest);
+        self.shelf.passing.remove(&slice);
+        if let Some(of) = self.slice_mut(slice) {
+            of.passes = of.passes.max(not_before);
+        }
+        self.wake_if_there(slice.topic);
+    }
+
+    fn wake_if_there(&mut self, id: TopicId) {
+        if self.topics.contains_key(&id) {
+            self.wake_for_shelf(id);
+        }
+    }
+
+    /// Whether slices of a topic are being looked through because time has done something to jobs there; then what is
+    /// asked of the whole topic has to wait.
+    pub(super) fn is_passing(&mut self, id: TopicId) -> bool {
+        self.pass_on_shelf(id);
+        let first = Slice { topic: id, line: Line::PULL, lane: Lane::own(0) };
+        self.shelf.passing.range(first..).next().is_some_and(|(slice, _)| slice.topic == id)
+    }
+
+    /// Asks for what of a topic is soon due, if somebody waits for it.
+    pub(super) fn bring_ahead(&mut self, id: TopicId) {
+        let Some(topic) = self.topics.get(&id) else { return };
+        if topic.slices.is_empty() || !self.is_asked_for(topic) {
+            return;
+        }
+        let soon = self.now.at.plus(AHEAD);
+        let behind = topic.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= soon);
+        let enough = |line: Line| topic.ready.get(&line).is_some_and(|ready| ready.len() >= super::asking::WINDOW);
+        let wanted: Vec<Slice> = behind.map(|(slice, _)| slice).filter(|slice| !enough(slice.line)).collect();
+        self.shelf.wanted.extend(wanted);
+    }
+
+    /// The same for topics that somebody begins to wait for.
+    pub(super) fn bring_ahead_for(&mut self, from: &LeaseFrom) {
+        if self.shelf.view.runs.is_empty() {
+            return;
+        }
+        let topics: Vec<TopicId> = match from {
+            LeaseFrom::Pull(topics) => topics.iter().filter_map(|name| self.names.get(name).copied()).collect(),
+            LeaseFrom::Push(_) => self.topics.values().filter(|topic| !topic.slices.is_empty()).map(|t| t.id).collect(),
+            LeaseFrom::Number(_) => Vec::new(),
+        };
+        for topic in topics {
+            self.bring_ahead(topic);
+            self.wake_for_shelf(topic);
+        }
+    }
+
+    /// Whether somebody waits for jobs of a topic.
+    pub(super) fn is_asked_for(&self, topic: &Topic) -> bool {
+        let pushed = topic.policy.deliver_to.is_some() || topic.slices.keys().any(|(line, _)| *line != Line::PULL);
+        self.waiters.is_waited_for(&topic.name) || (pushed && self.waiters.has_couriers())
+    }
+
+    /// Brings jobs of one slice that were asked for.
+    pub(super) fn bring_row(&mut self, slice: Slice, from: Place, row: &Row, until: Timestamp) {
+        for record in &row.records {
+            self.bring(record);
+        }
+        let Some(topic) = self.topics.get_mut(&slice.topic) else { return };
+        let Some(of) = topic.slices.get_mut(&(slice.line, slice.lane)) else { return };
+        of.asked = false;
+        // What was dropped meanwhile from before is not in this answer.
+        if of.reached >= from {
+            let through = row.through.map_or_else(|| crate::format::key::after_time(until), after_place);
+            of.reached = of.reached.max(through);
+            of.first = row.next.unwrap_or(Timestamp::MAX);
+        }
+        self.note_pushing(slice.topic);
+        self.waiters.mark(slice.topic);
+        self.wake_for_shelf(slice.topic);
+        self.bring_ahead(slice.topic);
+    }
+
+    /// Whether what is known of a job's slot is that it waits: not handed out, and in no other's hands.
+    pub(super) fn rests(&self, index: Index) -> bool {
+        matches!(self.slots.get(index).indexed, Indexed::Delayed | Indexed::Ready(_) | Indexed::Buried)
+    }
+}

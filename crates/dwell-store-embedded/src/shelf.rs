@@ -1,0 +1,54 @@
+//! The shelf: jobs that wait for long, in files instead of memory.
+//!
+//! Runs ([`crate::format::run`]) are made of jobs that the engine has collected ([`fold`]), merged into larger ones
+//! ([`merge`]), and read for the engine ([`read`]), which never reads a file itself. Which jobs of a run are no more is
+//! in a set beside it. A [`View`] is all of them at one moment; it never changes, the engine gets another one.
+
+pub(crate) mod fold;
+pub(crate) mod merge;
+pub(crate) mod read;
+pub(crate) mod shelver;
+
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+
+use crate::format::run::Run;
+
+/// A run, and which of its jobs are no more.
+#[derive(Clone)]
+pub(crate) struct Shelved {
+    pub(crate) run: Arc<Run>,
+    pub(crate) dead: Arc<RoaringBitmap>,
+    /// The stamp of the file that says so; there is none where all jobs are there.
+    pub(crate) stamp: Option<u64>,
+}
+
+impl Shelved {
+    /// How many of its jobs are still there.
+    pub(crate) fn live(&self) -> u64 {
+        u64::from(self.run.entries) - self.dead.len()
+    }
+
+    /// Whether all jobs of a block are no more.
+    fn is_dead(&self, block: usize) -> bool {
+        let (first, end) = (self.run.index[block].first, self.run.end_of(block));
+        self.dead.range_cardinality(first..end) == u64::from(end - first)
+    }
+}
+
+/// All runs at one moment.
+#[derive(Clone, Default)]
+pub(crate) struct View {
+    pub(crate) runs: Vec<Shelved>,
+}
+
+impl View {
+    /// False if there is surely no job of this hash.
+    pub(crate) fn may_have(&self, hash: u64) -> bool {
+        self.runs.iter().any(|shelved| shelved.run.may_have(hash))
+    }
+}
+
+#[cfg(test)]
+mod tests;

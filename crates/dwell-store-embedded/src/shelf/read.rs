@@ -1,0 +1,299 @@
+//! What the engine asks of the shelf, and the answers.
+//!
+//! Answers know which jobs of a run are no more, as of their view. What has happened since, and what of it is in memory
+//! too, only the engine knows: it looks through every answer.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use dwell_core::{JobId, Number, Timestamp};
+
+use super::{Shelved, View};
+use crate::format::key::{Key, Place, Slice, after_time, first_place};
+use crate::format::record::TopicId;
+use crate::format::run::{self, Block, RunError, id_hash};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    /// Jobs by their topic and id, and by number.
+    Find {
+        /// By topic and id.
+        ids: Vec<(TopicId, JobId)>,
+        /// By number.
+        numbers: Vec<Number>,
+    },
+    /// Jobs of these slices in the order they are due.
+    Row(RowQuestion),
+    /// How many jobs of a slice are due at or before a time.
+    Ranks(Vec<(Slice, Timestamp)>),
+}
+
+/// Which jobs of some slices are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct RowQuestion {
+    pub(crate) slices: Vec<Slice>,
+    /// From this place on.
+    pub(crate) from: Place,
+    /// Due at this time or before.
+    pub(crate) until: Timestamp,
+    /// At most so many; one is always given.
+    pub(crate) limit: usize,
+    /// At most so many bytes; one is always given.
+    pub(crate) bytes: usize,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// The records of what was found.
+    Found(Vec<Vec<u8>>),
+    /// See [`Row`].
+    Row(Row),
+    /// In the order they were asked for.
+    Ranks(Vec<u64>),
+}
+
+/// Jobs in the order they are due.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    /// Their records.
+    pub(crate) records: Vec<Vec<u8>>,
+    /// All that was asked for up to this place is there; without one, all of it.
+    pub(crate) through: Option<Place>,
+    /// When the first one that is not there is due, asked for or not.
+    pub(crate) next: Option<Timestamp>,
+}
+
+/// An answer, and what could not be read for it.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) reply: Reply,
+    /// What is damaged, and was left out.
+    pub(crate) bad: Vec<String>,
+    /// Why the answer is worth nothing: the disk did not give what is there.
+    pub(crate) failed: Option<String>,
+}
+
+/// Answers a question.
+pub(crate) fn answer(view: &View, question: &Question) -> Answered {
+    let mut reading = Reading { view, bad: Vec::new(), failed: None };
+    let reply = match question {
+        Question::Find { ids, numbers } => Reply::Found(reading.find(ids, numbers)),
+        Question::Row(question) => Reply::Row(reading.row(question)),
+        Question::Ranks(wanted) => Reply::Ranks(reading.ranks(wanted)),
+    };
+    Answered { reply, bad: reading.bad, failed: reading.failed }
+}
+
+struct Reading<'a> {
+    view: &'a View,
+    bad: Vec<String>,
+    failed: Option<String>,
+}
+
+impl<'a> Reading<'a> {
+    fn note(&mut self, shelved: &Shelved, what: &str, error: &RunError) {
+        let told = format!("{}, {what}: {error}", run::name(shelved.run.number));
+        match error {
+            RunError::Damaged(_) => self.bad.push(told),
+            RunError::Io(_) => self.failed = Some(told),
+        }
+    }
+
+    fn find(&mut self, ids: &[(TopicId, JobId)], numbers: &[Number]) -> Vec<Vec<u8>> {
+        let view = self.view;
+        let mut found = Vec::new();
+        for shelved in &view.runs {
+            for (topic, id) in ids {
+                let hash = id_hash(*topic, id.as_str().as_bytes());
+                if !shelved.run.may_have(hash) {
+                    continue;
+                }
+                let ordinals = shelved.run.find_id(hash);
+                self.records(shelved, ordinals, &mut found, |record| {
+                    run::look(record).is_ok_and(|seen| seen.topic == *topic && seen.id == id.as_str().as_bytes())
+                });
+            }
+            for number in numbers {
+                let ordinals = shelved.run.find_number(number.get());
+                self.records(shelved, ordinals, &mut found, |_| true);
+            }
+        }
+        found
+    }
+
+    fn records(
+        &mut self,
+        shelved: &Shelved,
+        ordinals: Result<Vec<u32>, RunError>,
+        found: &mut Vec<Vec<u8>>,
+        meant: impl Fn(&[u8]) -> bool,
+    ) {
+        let ordinals = ordinals.unwrap_or_else(|error| {
+            self.note(shelved, "a table", &error);
+            Vec::new()
+        });
+        for ordinal in ordinals.into_iter().filter(|ordinal| !shelved.dead.contains(*ordinal)) {
+            let Some(block) = self.block(shelved, shelved.run.block_of(ordinal)) else { continue };
+            if let Some(entry) = block.by_ordinal(ordinal)
+                && meant(entry.record)
+            {
+                found.push(entry.record.to_vec());
+            }
+        }
+    }
+
+    fn block(&mut self, shelved: &Shelved, block: usize) -> Option<Block> {
+        if block >= shelved.run.index.len() {
+            return None;
+        }
+        match shelved.run.block(block) {
+            Ok(block) => Some(block),
+            Err(error) => {
+                self.note(shelved, &format!("block {block}"), &error);
+                None
+            }
+        }
+    }
+
+    fn row(&mut self, question: &RowQuestion) -> Row {
+        let mut walks: Vec<Walk<'a>> = Vec::new();
+        let mut heads = BinaryHeap::new();
+        for shelved in &self.view.runs {
+            for slice in &question.slices {
+                let mut walk = Walk::begin(shelved, *slice, question.from);
+                if let Some(place) = walk.settle(self) {
+                    heads.push(Reverse((place, walks.len())));
+                    walks.push(walk);
+                }
+            }
+        }
+        let mut row = Row::default();
+        let mut bytes = 0;
+        let mut last = None;
+        while let Some(Reverse((place, at))) = heads.pop() {
+            let full = row.records.len() >= question.limit || bytes >= question.bytes;
+            if place.0 > question.until || (full && last.is_some()) {
+                row.next = Some(place.0);
+                row.through = if place.0 > question.until { None } else { last };
+                break;
+            }
+            let record = walks[at].record();
+            bytes += record.len();
+            row.records.push(record.to_vec());
+            last = Some(place);
+            if let Some(place) = walks[at].advance(self) {
+                heads.push(Reverse((place, at)));
+            }
+        }
+        row
+    }
+
+    /// How many jobs of slices that are not dead are due by some times.
+    fn ranks(&mut self, wanted: &[(Slice, Timestamp)]) -> Vec<u64> {
+        let view = self.view;
+        let mut counts = vec![0; wanted.len()];
+        for shelved in &view.runs {
+            let mut last = None;
+            let mut begin: Option<(Slice, u32)> = None;
+            for ((slice, at), count) in wanted.iter().zip(&mut counts) {
+                let begin = match begin {
+                    Some((of, ordinal)) if of == *slice => ordinal,
+                    _ => {
+                        let ordinal = self.ordinal(shelved, &Key::new(*slice, first_place()), &mut last);
+                        begin = Some((*slice, ordinal));
+                        ordinal
+                    }
+                };
+                let end = self.ordinal(shelved, &Key::new(*slice, after_time(*at)), &mut last);
+                if begin < end {
+                    *count += u64::from(end - begin) - shelved.dead.range_cardinality(begin..end);
+                }
+            }
+        }
+        counts
+    }
+
+    /// How many jobs of a run come before this key. The block that was looked at last is kept: the next key is often in
+    /// the same one.
+    fn ordinal(&mut self, shelved: &Shelved, key: &Key, last: &mut Option<(usize, Block)>) -> u32 {
+        let run = &shelved.run;
+        let at = run.block_from(key);
+        let Some(block) = run.index.get(at) else { return 0 };
+        if *key <= block.first_key {
+            return block.first;
+        }
+        if last.as_ref().is_none_or(|(of, _)| *of != at) {
+            *last = self.block(shelved, at).map(|block| (at, block));
+        }
+        // What cannot be read counts as if it came after.
+        let place = last.as_ref().map_or(0, |(_, block)| block.place_of(key));
+        block.first + u32::try_from(place).expect("blocks are small")
+    }
+}
+
+/// How many jobs of a run come before this key.
+pub(super) fn ordinal_of(shelved: &Shelved, key: &Key) -> Result<u32, RunError> {
+    let run = &shelved.run;
+    let block = run.block_from(key);
+    let Some(at) = run.index.get(block) else { return Ok(0) };
+    if *key <= at.first_key {
+        return Ok(at.first);
+    }
+    let place = run.block(block)?.place_of(key);
+    Ok(at.first + u32::try_from(place).expect("blocks are small"))
+}
+
+/// A way through one slice of one run.
+struct Walk<'a> {
+    shelved: &'a Shelved,
+    slice: Slice,
+    from: Key,
+    /// The block it is at.
+    at: usize,
+    block: Option<Block>,
+    place: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn begin(shelved: &'a Shelved, slice: Slice, from: Place) -> Self {
+        let from = Key::new(slice, from);
+        Self { shelved, slice, from, at: shelved.run.block_from(&from), block: None, place: 0 }
+    }
+
+    /// Goes to the first job from here on that is not dead; its place.
+    fn settle(&mut self, reading: &mut Reading<'_>) -> Option<Place> {
+        loop {
+            let first_key = self.shelved.run.index.get(self.at)?.first_key;
+            if first_key.slice > self.slice {
+                return None;
+            }
+            if self.block.is_none() && !self.shelved.is_dead(self.at) {
+                self.block = reading.block(self.shelved, self.at);
+                self.place = self.block.as_ref().map_or(0, |block| block.place_of(&self.from));
+            }
+            let block = self.block.as_ref();
+            while let Some(entry) = block.and_then(|block| block.get(self.place)) {
+                if entry.key.slice > self.slice {
+                    return None;
+                }
+                if !self.shelved.dead.contains(entry.ordinal) {
+                    return Some(entry.key.place());
+                }
+                self.place += 1;
+            }
+            self.block = None;
+            self.at += 1;
+        }
+    }
+
+    fn advance(&mut self, reading: &mut Reading<'_>) -> Option<Place> {
+        self.place += 1;
+        self.settle(reading)
+    }
+
+    fn record(&self) -> &[u8] {
+        self.block.as_ref().and_then(|block| block.get(self.place)).map_or(&[], |entry| entry.record)
+    }
+}

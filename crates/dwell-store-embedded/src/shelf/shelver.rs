@@ -1,0 +1,267 @@
+//! The shelf's own thread: folds when it is told to, merges when there is nothing else to do.
+//!
+//! It alone makes and changes runs and the sets of dead jobs beside them. Whatever it has made is durable before it says
+//! so, and means nothing before a manifest names it. What it cannot write (a full disk) it
+//! gives up; the engine tells it to try again.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use roaring::RoaringBitmap;
+
+use super::fold::{Fold, Purged};
+use super::merge::{Merge, Moved, Step};
+use super::{Shelved, View};
+use crate::clock::Clock;
+use crate::format::dead;
+use crate::format::run::{self, Run, RunError};
+use crate::runner::Event;
+use crate::storage::Storage;
+
+/// Bytes a merge writes before it is looked whether there is something more urgent.
+const MERGE_STEP: usize = 1 << 20;
+
+/// How long after a failure it is tried again.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs of about one size are merged when there are so many.
+const FAN_IN: usize = 6;
+
+/// From this size on a run is only made anew once most of it is dead.
+const LARGE: u64 = 2 << 30;
+
+/// What the shelf's thread is told to do.
+pub(crate) enum Task {
+    /// Put these jobs onto the shelf.
+    Fold(Box<Fold>),
+    /// End.
+    Stop,
+}
+
+/// What it has done.
+pub(crate) enum Outcome {
+    /// What it was told to fold is on the shelf.
+    Folded {
+        /// All runs from now on.
+        view: View,
+        /// What was purged.
+        purged: Purged,
+        /// Files that nobody needs once a manifest names this view.
+        obsolete: Vec<String>,
+    },
+    /// Some runs have become one.
+    Merged {
+        /// All runs from now on.
+        view: View,
+        /// Files that nobody needs once a manifest names this view.
+        obsolete: Vec<String>,
+    },
+    /// What it was told to fold is not on the shelf.
+    Unfolded(String),
+    /// Something else could not be done, and will be tried again.
+    Trouble(String),
+}
+
+/// The thread's own state.
+pub(crate) struct Shelver {
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+    view: View,
+    /// What the next file is called by.
+    next: u64,
+    /// Bytes of a block.
+    block: usize,
+    /// Bytes of the smallest runs.
+    smallest: u64,
+    folding: Option<Box<Fold>>,
+    merging: Option<Merge>,
+    /// After a failure: not before this.
+    not_before: Option<Duration>,
+    /// Runs that cannot be read as a whole.
+    bad: BTreeSet<u64>,
+}
+
+impl Shelver {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        view: View,
+        block: usize,
+        smallest: u64,
+    ) -> Self {
+        let names = view.runs.iter().flat_map(|shelved| [Some(shelved.run.number), shelved.stamp]).flatten();
+        let next = names.max().unwrap_or(0) + 1;
+        let (folding, merging) = (None, None);
+        Self { storage, clock, view, next, block, smallest, folding, merging, not_before: None, bad: BTreeSet::new() }
+    }
+
+    /// Does what it is told until it is told to stop.
+    pub(crate) fn run(&mut self, tasks: &Receiver<Task>, events: &Sender<Event>) {
+        loop {
+            let task = match self.patience() {
+                None => tasks.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(patience) => tasks.recv_timeout(patience),
+            };
+            match task {
+                Ok(Task::Fold(fold)) => self.folding = Some(fold),
+                Ok(Task::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(outcome) = self.turn() {
+                drop(events.send(Event::Shelf(outcome)));
+            }
+        }
+    }
+
+    /// How long until there is something to do; none: until it is told.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        if self.folding.is_some() {
+            return Some(Duration::ZERO);
+        }
+        if self.merging.is_none() && self.wanted().is_none() {
+            return None;
+        }
+        Some(self.not_before.map_or(Duration::ZERO, |at| at.saturating_sub(self.clock.real())))
+    }
+
+    /// Takes a task, to be done with the next turns.
+    pub(crate) fn take(&mut self, task: Task) {
+        if let Task::Fold(fold) = task {
+            self.folding = Some(fold);
+        }
+    }
+
+    /// Does one piece of work.
+    pub(crate) fn turn(&mut self) -> Option<Outcome> {
+        if let Some(mut fold) = self.folding.take() {
+            return Some(self.fold(&mut fold).unwrap_or_else(|error| Outcome::Unfolded(trouble(&error))));
+        }
+        if self.not_before.is_some_and(|at| at > self.clock.real()) {
+            return None;
+        }
+        self.not_before = None;
+        if self.merging.is_none() {
+            let wanted = self.wanted()?;
+            let number = self.next_number();
+            match Merge::begin(&*self.storage, wanted, number, self.block) {
+                Ok(merge) => self.merging = Some(merge),
+                Err(error) => return Some(self.fail_merge(&error)),
+            }
+        }
+        match self.merging.as_mut()?.step(MERGE_STEP) {
+            Ok(Step::More) => None,
+            Ok(Step::Done(run, moved)) => {
+                self.merging = None;
+                Some(match self.merged(run, &moved) {
+                    Ok(outcome) => outcome,
+                    Err(error) => self.fail(&RunError::Io(error)),
+                })
+            }
+            Err(error) => Some(self.fail_merge(&error)),
+        }
+    }
+
+    fn fail(&mut self, error: &RunError) -> Outcome {
+        self.not_before = Some(self.clock.real() + PATIENCE);
+        Outcome::Trouble(trouble(error))
+    }
+
+    /// A merge that fails is given up; runs that cannot be read are left as they are.
+    fn fail_merge(&mut self, error: &RunError) -> Outcome {
+        let runs: Vec<u64> = self.merging.take().iter().flat_map(Merge::runs).collect();
+        if let RunError::Damaged(_) = error {
+            let unreadable = |shelved: &&Shelved| {
+                runs.contains(&shelved.run.number)
+                    && (0..shelved.run.index.len()).any(|at| shelved.run.block(at).is_err())
+            };
+            self.bad.extend(self.view.runs.iter().filter(unreadable).map(|shelved| shelved.run.number));
+        }
+        self.fail(error)
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn fold(&mut self, fold: &mut Fold) -> Result<Outcome, RunError> {
+        let number = self.next_number();
+        let mut view = self.view.clone();
+        if let Some(run) = fold.write(&*self.storage, number, self.block)? {
+            view.runs.push(Shelved { run, dead: Arc::default(), stamp: None });
+        }
+        let purged = fold.absorb(&mut view)?;
+        let obsolete = self.settle(&mut view)?;
+        self.view = view.clone();
+        Ok(Outcome::Folded { view, purged, obsolete })
+    }
+
+    /// Writes the sets of dead jobs that have changed, and leaves out runs without jobs; which files are not needed then.
+    fn settle(&mut self, view: &mut View) -> io::Result<Vec<String>> {
+        for shelved in &mut view.runs {
+            if shelved.stamp.is_none() && !shelved.dead.is_empty() && shelved.live() > 0 {
+                let stamp = self.next_number();
+                dead::store(&*self.storage, shelved.run.number, stamp, &shelved.dead)?;
+                shelved.stamp = Some(stamp);
+            }
+        }
+        self.storage.sync_dir()?;
+        let mut obsolete: BTreeSet<String> = self.view.runs.iter().flat_map(files).collect();
+        // A run without jobs may be new.
+        obsolete.extend(view.runs.iter().filter(|shelved| shelved.live() == 0).flat_map(files));
+        view.runs.retain(|shelved| shelved.live() > 0);
+        for name in view.runs.iter().flat_map(files) {
+            obsolete.remove(&name);
+        }
+        Ok(obsolete.into_iter().collect())
+    }
+
+    fn merged(&mut self, run: Arc<Run>, moved: &[Moved]) -> io::Result<Outcome> {
+        let mut dead = RoaringBitmap::new();
+        let mut view = self.view.clone();
+        for moved in moved {
+            if let Some(place) = view.runs.iter().position(|shelved| shelved.run.number == moved.run) {
+                let old = view.runs.swap_remove(place);
+                dead.extend(moved.died_since(&old.dead));
+            }
+        }
+        view.runs.push(Shelved { run, dead: Arc::new(dead), stamp: None });
+        let obsolete = self.settle(&mut view)?;
+        self.view = view.clone();
+        Ok(Outcome::Merged { view, obsolete })
+    }
+
+    /// Which runs are to be merged next, if any.
+    fn wanted(&self) -> Option<Vec<Shelved>> {
+        let good = |shelved: &&Shelved| !self.bad.contains(&shelved.run.number);
+        let half_dead = |shelved: &&Shelved| shelved.dead.len() * 2 > u64::from(shelved.run.entries);
+        if let Some(shelved) = self.view.runs.iter().filter(good).find(half_dead) {
+            return Some(vec![shelved.clone()]);
+        }
+        let mut sizes: Vec<(u32, &Shelved)> = Vec::new();
+        for shelved in self.view.runs.iter().filter(good).filter(|shelved| shelved.run.bytes < LARGE) {
+            sizes.push((self.size(shelved.run.bytes), shelved));
+        }
+        sizes.sort_by_key(|(size, shelved)| (*size, shelved.run.number));
+        let same = sizes.chunk_by(|(a, _), (b, _)| a == b).find(|same| same.len() >= FAN_IN)?;
+        Some(same.iter().map(|(_, shelved)| (*shelved).clone()).collect())
+    }
+
+    /// About how large a run is: how often it could be divided by the fan-in.
+    fn size(&self, bytes: u64) -> u32 {
+        (bytes / self.smallest.max(1)).max(1).ilog(FAN_IN as u64)
+    }
+}
+
+fn trouble(error: &RunError) -> String {
+    format!("the shelf cannot be written: {error}; it is tried again")
+}
+
+/// The names of a run's files.
+fn files(shelved: &Shelved) -> Vec<String> {
+    let run = shelved.run.number;
+    std::iter::once(run::name(run)).chain(shelved.stamp.map(|stamp| dead::name(run, stamp))).collect()
+}

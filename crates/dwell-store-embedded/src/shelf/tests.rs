@@ -1,0 +1,238 @@
+//! The shelf against a plain map.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dwell_core::{Body, Job, JobId, Line, NewId, NewJob, Now, Number, Timestamp, TopicName, Version, When};
+use proptest::prelude::*;
+
+use super::View;
+use super::fold::Fold;
+use super::read::{Question, Reply, Row, RowQuestion, answer};
+use super::shelver::{Outcome, Shelver, Task};
+use crate::clock::Clock;
+use crate::format::key::{Key, Lane, Place, Slice, after_place, first_place};
+use crate::format::record::{self, BodyPart, Cause, TopicId};
+use crate::format::run::{self, Run};
+use crate::format::table;
+use crate::storage::{MemoryStorage, Storage};
+
+/// A clock that stands still.
+struct Still;
+
+impl Clock for Still {
+    fn wall(&self) -> Timestamp {
+        Timestamp::EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn real(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A job by its slice, due time and number.
+fn job(slice: Slice, due: u64, number: u64) -> (Key, Vec<u8>) {
+    let name = TopicName::new(&format!("topic-{}", slice.topic.0)).unwrap();
+    let at = Timestamp::from_millis(due).unwrap();
+    let new = NewJob {
+        id: NewId::Named(JobId::new(&format!("job-{}", number % 50)).unwrap()),
+        body: Body::Bytes(vec![7; usize::try_from(number % 90).unwrap()].into()),
+        ..NewJob::new(name, JobId::new("x").unwrap(), When::At(at))
+    };
+    let number = Number::new(number).unwrap();
+    let version = Version::new(number.get()).unwrap();
+    let now = Now { at: Timestamp::EPOCH, up: Timestamp::EPOCH };
+    let job = Job::create(new, number, version, now, 0).unwrap();
+    let mut bytes = Vec::new();
+    record::encode_job(&mut bytes, slice.topic, Cause::Put, &job, BodyPart::Here);
+    (Key::new(slice, (at, number)), bytes)
+}
+
+fn slice(topic: u32, line: u16, lane: usize) -> Slice {
+    Slice { topic: TopicId(topic), line: Line::from_index(line).unwrap(), lane: Lane::own(lane) }
+}
+
+fn any_slice() -> impl Strategy<Value = Slice> {
+    (1..4_u32, 0..2_u16, 0..3_usize).prop_map(|(topic, line, lane)| slice(topic, line, lane))
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Fold so many more jobs, with these due times.
+    Fold(Vec<(Slice, u64)>, Vec<prop::sample::Index>),
+    /// Let the shelf's thread work.
+    Work(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let jobs = prop::collection::vec((any_slice(), 1..60_u64), 0..40);
+    let deaths = prop::collection::vec(any::<prop::sample::Index>(), 0..20);
+    prop_oneof![3 => (jobs, deaths).prop_map(|(jobs, deaths)| Step::Fold(jobs, deaths)), 1 => (0..6_usize).prop_map(Step::Work)]
+}
+
+fn rows(view: &View, slices: Vec<Slice>, from: Place, until: Timestamp, limit: usize) -> Row {
+    let question = Question::Row(RowQuestion { slices, from, until, limit, bytes: usize::MAX });
+    let answered = answer(view, &question);
+    assert!(answered.bad.is_empty() && answered.failed.is_none());
+    match answered.reply {
+        Reply::Row(row) => row,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn places(row: &Row) -> Vec<Place> {
+    row.records.iter().map(|record| run::look(record).unwrap().brief.place()).collect()
+}
+
+/// Asks for everything there is to ask for.
+fn check(view: &View, all: &BTreeMap<Key, Vec<u8>>) {
+    for topic in 1..4 {
+        for line in 0..2 {
+            let slices: Vec<Slice> = (0..3).map(|lane| slice(topic, line, lane)).collect();
+            let mut expected: Vec<Place> =
+                all.keys().filter(|key| slices.contains(&key.slice)).map(Key::place).collect();
+            expected.sort_unstable();
+            // In pages of three, as far as a time in the middle.
+            let until = Timestamp::from_millis(40).unwrap();
+            let (mut found, mut from) = (Vec::new(), first_place());
+            loop {
+                let row = rows(view, slices.clone(), from, until, 3);
+                found.extend(places(&row));
+                let beyond = expected.iter().find(|place| place.0 > until || !found.contains(place));
+                assert_eq!(row.next, beyond.map(|place| place.0));
+                match row.through {
+                    Some(through) => from = after_place(through),
+                    None => break,
+                }
+            }
+            let due: Vec<Place> = expected.iter().copied().filter(|place| place.0 <= until).collect();
+            assert_eq!(found, due);
+            for slice in slices {
+                let Reply::Ranks(ranks) = answer(view, &Question::Ranks(vec![(slice, until)])).reply else { panic!() };
+                let due = all.keys().filter(|key| key.slice == slice && key.due_at <= until).count() as u64;
+                assert_eq!(ranks, [due]);
+            }
+        }
+    }
+    for (key, record) in all {
+        let id = JobId::new(str::from_utf8(record::id_of(record)).unwrap()).unwrap();
+        let find = Question::Find { ids: vec![(key.slice.topic, id)], numbers: Vec::new() };
+        let Reply::Found(found) = answer(view, &find).reply else { panic!() };
+        assert!(found.contains(record));
+        let find = Question::Find { ids: Vec::new(), numbers: vec![key.number] };
+        let Reply::Found(found) = answer(view, &find).reply else { panic!() };
+        assert_eq!(found, std::slice::from_ref(record));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_has_what_was_put_there_and_did_not_die(steps in prop::collection::vec(step(), 1..14)) {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let mut shelver = Shelver::new(Arc::clone(&storage), Arc::new(Still), View::default(), 300, 2_000);
+        let (mut all, mut view, mut number) = (BTreeMap::new(), View::default(), 0);
+        for step in steps {
+            match step {
+                Step::Fold(jobs, deaths) => {
+                    let mut fold = Fold::default();
+                    for death in deaths.iter().take(all.len()) {
+                        let key: Key = *all.keys().nth(death.index(all.len())).unwrap();
+                        all.remove(&key);
+                        fold.deaths.push((key.number, Version::new(key.number.get()).unwrap()));
+                        // A copy that never was does no harm.
+                        fold.deaths.push((key.number, Version::new(key.number.get() + 1_000_000).unwrap()));
+                    }
+                    for (slice, due) in jobs {
+                        number += 1;
+                        let (key, record) = job(slice, due, number);
+                        let begin = fold.records.len();
+                        fold.records.extend_from_slice(&record);
+                        fold.jobs.push((key, begin..fold.records.len()));
+                        all.insert(key, record);
+                    }
+                    shelver.take(Task::Fold(Box::new(fold)));
+                    match shelver.turn() {
+                        Some(Outcome::Folded { view: folded, .. }) => view = folded,
+                        _ => panic!("a fold that can be written is"),
+                    }
+                }
+                Step::Work(turns) => {
+                    for _ in 0..turns {
+                        if let Some(Outcome::Merged { view: merged, .. }) = shelver.turn() {
+                            view = merged;
+                        }
+                    }
+                }
+            }
+            check(&view, &all);
+            // What is on disk is the same.
+            let reopened = view.runs.iter().map(|shelved| {
+                let run = Run::open(&*storage, shelved.run.number).unwrap();
+                super::Shelved { run: Arc::new(run), ..shelved.clone() }
+            });
+            check(&View { runs: reopened.collect() }, &all);
+        }
+    }
+}
+
+/// Whatever bit of a run is flipped: it does not open, or says what is bad, or nobody ever sees the difference.
+#[test]
+fn a_flipped_bit_gives_no_wrong_job() {
+    let storage = MemoryStorage::new();
+    let mut fold = Fold::default();
+    let mut all = BTreeMap::new();
+    for number in 1..30 {
+        let (key, record) = job(slice(1, 0, 0), number % 7, number);
+        let begin = fold.records.len();
+        fold.records.extend_from_slice(&record);
+        fold.jobs.push((key, begin..fold.records.len()));
+        all.insert(key, record);
+    }
+    let run = fold.write(&storage, 1, 400).unwrap().unwrap();
+    let length = usize::try_from(run.bytes).unwrap();
+    let mut whole = vec![0; length];
+    storage.open(&run::name(1)).unwrap().read_at(0, &mut whole).unwrap();
+    let mut outcomes = [0; 3];
+    for at in 0..length {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let image = MemoryStorage::new();
+        image.create(&run::name(1)).unwrap().write_at(0, &flipped).unwrap();
+        let Ok(run) = Run::open(&image, 1) else {
+            outcomes[0] += 1;
+            continue;
+        };
+        let shelved = super::Shelved { run: Arc::new(run), dead: Arc::default(), stamp: None };
+        let view = View { runs: vec![shelved] };
+        let question = RowQuestion {
+            slices: vec![slice(1, 0, 0)],
+            from: first_place(),
+            until: Timestamp::MAX,
+            limit: usize::MAX,
+            bytes: usize::MAX,
+        };
+        let row = answer(&view, &Question::Row(question));
+        let numbers = all.keys().map(|key| key.number).collect();
+        let found = answer(&view, &Question::Find { ids: Vec::new(), numbers });
+        let (Reply::Row(jobs), Reply::Found(records)) = (row.reply, found.reply) else { panic!() };
+        for record in jobs.records.iter().chain(&records) {
+            assert!(all.values().any(|of| of == record), "byte {at} made another job");
+        }
+        if row.bad.is_empty() && found.bad.is_empty() {
+            assert_eq!((jobs.records.len(), records.len()), (all.len(), all.len()), "byte {at} lost one in silence");
+            outcomes[2] += 1;
+        } else {
+            outcomes[1] += 1;
+        }
+    }
+    // Nobody asked for an id: what is wrong with the one page of their table is not noticed.
+    assert_eq!(outcomes[2], table::PAGE, "{outcomes:?}");
+    assert!(outcomes[0] > 300 && outcomes[1] > 2_000, "{outcomes:?}");
+}
