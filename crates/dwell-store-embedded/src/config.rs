@@ -71,7 +71,7 @@ impl Config {
     /// A store that is gone when the process is.
     pub fn in_memory() -> Self {
         let config = Self::at(Place::Storage(Arc::new(MemoryStorage::default())));
-        Self { durability: Durability::None, ..config }
+        Self { durability: Durability::None, shelves: false, memory: 1 << 30, ..config }
     }
 
     fn at(place: Place) -> Self {
@@ -80,8 +80,8 @@ impl Config {
             durability: Durability::Sync,
             defaults: Defaults::default(),
             max_topics: limits::DEFAULT_MAX_TOPICS,
-            memory: 1 << 30,
-            shelves: false,
+            memory: 256 << 20,
+            shelves: true,
             tail: 64 << 20,
             block: 32 << 10,
             segment: 16 << 20,

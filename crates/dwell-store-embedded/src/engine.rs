@@ -155,6 +155,8 @@ pub(crate) struct Engine {
     moving: Moving,
     failed: Option<StoreError>,
     closing: bool,
+    /// Whether the disk has too little room for more.
+    short: bool,
     swept_at: Duration,
     dice: Dice,
     /// What jobs took whenever someone needed room; simulators ask.
@@ -189,6 +191,7 @@ impl Engine {
             moving: Moving::default(),
             failed: None,
             closing: false,
+            short: false,
             swept_at: Duration::ZERO,
             dice: Dice::new(settings.seed),
             #[cfg(feature = "planted")]
@@ -323,7 +326,12 @@ impl Engine {
     fn has_room(&mut self) -> bool {
         #[cfg(feature = "planted")]
         self.weighed.push(self.weight());
-        !self.is_full() || planted::is(Bug::BudgetIgnored)
+        (!self.is_full() && !self.short) || planted::is(Bug::BudgetIgnored)
+    }
+
+    /// Whether the disk has room for more.
+    pub(crate) fn note_room(&mut self, room: bool) {
+        self.short = !room;
     }
 
     fn roll(&mut self) -> u64 {

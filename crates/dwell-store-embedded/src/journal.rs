@@ -19,6 +19,7 @@ use crate::engine::SealedFrame;
 use crate::format::manifest::{self, Manifest};
 use crate::format::topics;
 use crate::planted::{self, Bug};
+use crate::reserve::Reserve;
 use crate::runner::Event;
 use crate::storage::{Storage, StoredFile};
 
@@ -42,6 +43,7 @@ pub(crate) struct Journal {
     clock: Arc<dyn Clock>,
     durability: Durability,
     segments: SegmentFiles,
+    reserve: Reserve,
     file: Option<(u64, Arc<dyn StoredFile>)>,
     /// Written and not yet synced, since when.
     dirty_since: Option<Duration>,
@@ -54,9 +56,10 @@ impl Journal {
         durability: Durability,
         epoch: u64,
         spares: Spares,
+        reserve: Reserve,
     ) -> Self {
         let segments = SegmentFiles::new(Arc::clone(&storage), epoch, spares);
-        Self { storage, clock, durability, segments, file: None, dirty_since: None }
+        Self { storage, clock, durability, segments, reserve, file: None, dirty_since: None }
     }
 
     /// Does what it is asked until it is told to stop or something fails. After a failure nothing more is written.
@@ -125,12 +128,13 @@ impl Journal {
             Some((segment, file)) if *segment == frame.segment => Arc::clone(file),
             _ => {
                 self.sync()?;
-                let file = self.segments.start(frame.segment, frame.first_sequence)?;
+                let start = || self.segments.start(frame.segment, frame.first_sequence);
+                let file = self.reserve.or_spend(start)?;
                 self.file = Some((frame.segment, Arc::clone(&file)));
                 file
             }
         };
-        file.write_at(frame.offset, &frame.bytes)?;
+        self.reserve.or_spend(|| file.write_at(frame.offset, &frame.bytes))?;
         match self.durability {
             Durability::Sync if planted::is(Bug::SkippedSync) => Ok(()),
             Durability::Sync => file.sync_data(),
@@ -163,14 +167,16 @@ impl Journal {
     ) -> io::Result<()> {
         self.sync()?;
         if let Some((name, bytes)) = topics {
-            // Under another name first: a file of this name may be the one that is in use.
-            let file = self.storage.create(topics::NEW_NAME)?;
-            file.write_at(0, &bytes)?;
-            file.sync_data()?;
+            self.reserve.or_spend(|| {
+                // Under another name first: a file of this name may be the one that is in use.
+                let file = self.storage.create(topics::NEW_NAME)?;
+                file.write_at(0, &bytes)?;
+                file.sync_data()
+            })?;
             self.storage.rename(topics::NEW_NAME, &name)?;
             self.storage.sync_dir()?;
         }
-        manifest::store(&*self.storage, manifest)?;
+        self.reserve.or_spend(|| manifest::store(&*self.storage, manifest))?;
         for name in obsolete {
             // One that stays is in nobody's way: the next start removes it.
             self.storage.remove(name).ok();

@@ -18,6 +18,7 @@ mod format;
 mod journal;
 mod planted;
 mod recovery;
+mod reserve;
 mod runner;
 mod shelf;
 mod stepper;

@@ -15,6 +15,7 @@ use crate::format::manifest::{CleanStop, Manifest};
 use crate::format::topics;
 use crate::journal::Work;
 use crate::planted::{self, Bug};
+use crate::reserve::Reserve;
 use crate::shelf::read::Answered;
 use crate::shelf::shelver::{Outcome, Task};
 use crate::timeline::{ClockAction, ClockReport, Timeline};
@@ -66,6 +67,8 @@ pub(crate) struct Shown {
     pub(crate) clock: Option<String>,
     /// What is wrong with the shelf.
     pub(crate) shelf: Vec<String>,
+    /// What is wrong with the room there is.
+    pub(crate) room: Option<String>,
 }
 
 /// What to tell people about a clock that does not agree with the store's time.
@@ -96,6 +99,7 @@ pub(crate) struct Runner {
     pub(crate) journal: Sender<Work>,
     pub(crate) reader: Sender<Ask>,
     pub(crate) shelver: Sender<Task>,
+    pub(crate) reserve: Reserve,
     /// Puts that wait until there is room.
     pub(crate) held: VecDeque<(Command, OwnedSemaphorePermit)>,
     pub(crate) checked_at: Duration,
@@ -134,6 +138,7 @@ impl Runner {
         let events: Vec<Event> = first.into_iter().chain(more).collect();
         // Only now, so that no call is dated before it was made.
         let now = self.look_at_clock();
+        self.engine.note_room(!self.reserve.is_short());
         self.busy = self.engine.tick(now) || self.engine.is_cleaning();
         between(&mut self.engine);
         for event in events {
@@ -218,7 +223,8 @@ impl Runner {
         if real >= self.checked_at + CLOCK_CHECK {
             self.checked_at = real;
             let report = self.timeline.check(self.clock.wall(), monotonic);
-            self.show(|shown| shown.clock = clock_trouble(report));
+            let room = self.reserve.trouble();
+            self.show(|shown| (shown.clock, shown.room) = (clock_trouble(report), room));
         }
         let up = self.timeline.now_rounded_up(monotonic);
         let at = self.timeline.now(monotonic);

@@ -33,6 +33,24 @@ pub trait Storage: Send + Sync + 'static {
     /// Makes all names durable as they are now.
     fn sync_dir(&self) -> io::Result<()>;
 
+    /// Bytes that can still be written, where that is bounded.
+    fn free(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Makes a file of so many bytes, whatever is in it, that takes its room from now on; one of that name is emptied.
+    fn allocate(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let file = self.create(name)?;
+        let zeros = vec![0; 1 << 20];
+        let mut offset = 0;
+        while offset < bytes {
+            let step = usize::try_from(bytes - offset).map_or(zeros.len(), |left| left.min(zeros.len()));
+            file.write_at(offset, &zeros[..step])?;
+            offset += step as u64;
+        }
+        file.sync_data()
+    }
+
     /// What to call a file in a message: its full path where it has one.
     fn describe(&self, name: &str) -> String;
 }

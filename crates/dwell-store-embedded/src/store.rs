@@ -22,6 +22,7 @@ use crate::format::manifest::Manifest;
 use crate::format::{dead, manifest, run, segment, topics};
 use crate::journal::{Journal, Spares, Work};
 use crate::recovery::{self, OpenError, Recovered, io_error};
+use crate::reserve::Reserve;
 use crate::runner::{Event, Runner, Shown};
 use crate::shelf::read;
 use crate::shelf::shelver::{Shelver, Task};
@@ -93,10 +94,11 @@ impl EmbeddedStore {
         };
         let recovered = recovery::recover(&storage, settings, &*config.clock, config.accept_clock)?;
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
-        manifest::store(&*storage, &recovered.manifest).map_err(store_failed)?;
+        let reserve = Reserve::open(Arc::clone(&storage), config.tail + 3 * config.segment);
+        reserve.or_spend(|| manifest::store(&*storage, &recovered.manifest)).map_err(store_failed)?;
         remove_leftovers(&*storage, &recovered.manifest).map_err(store_failed)?;
-        let spares = Spares::adopt(&*storage, config.segment).map_err(store_failed)?;
-        Ok(Self::make(config, storage, kind, recovered, spares))
+        let spares = Spares::adopt(&*storage, config.segment, reserve.clone()).map_err(store_failed)?;
+        Ok(Self::make(config, storage, kind, recovered, (spares, reserve)))
     }
 
     fn make(
@@ -104,7 +106,7 @@ impl EmbeddedStore {
         storage: Arc<dyn Storage>,
         kind: &'static str,
         recovered: Recovered,
-        spares: Spares,
+        (spares, reserve): (Spares, Reserve),
     ) -> (Self, Parts) {
         let Recovered { engine, manifest, timeline } = recovered;
         let (events, inbox) = mpsc::channel();
@@ -114,17 +116,21 @@ impl EmbeddedStore {
         let shelver = Shelver::new(
             Arc::clone(&storage),
             Arc::clone(&config.clock),
+            reserve.clone(),
             engine.shelf_view(),
             config.block,
             config.segment,
         );
-        let shown = Arc::new(Mutex::new(Shown { now: engine.now(), failed: None, clock: None, shelf: Vec::new() }));
+        let room = reserve.trouble();
+        let shown = Shown { now: engine.now(), failed: None, clock: None, shelf: Vec::new(), room };
+        let shown = Arc::new(Mutex::new(shown));
         let journal = Journal::new(
             Arc::clone(&storage),
             Arc::clone(&config.clock),
             config.durability,
             manifest.epoch,
             spares.clone(),
+            reserve.clone(),
         );
         let runner = Runner {
             engine,
@@ -136,6 +142,7 @@ impl EmbeddedStore {
             journal: journal_work,
             reader,
             shelver: tasks_for,
+            reserve,
             held: VecDeque::new(),
             checked_at: config.clock.real(),
             in_flight: false,
@@ -321,7 +328,7 @@ impl Store for EmbeddedStore {
                 promise: self.promise.clone(),
                 now: now.unwrap_or(shown.now),
                 failed: shown.failed,
-                troubles: shown.clock.into_iter().chain(shown.shelf).collect(),
+                troubles: shown.clock.into_iter().chain(shown.shelf).chain(shown.room).collect(),
             })
         })
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "figures are for people to read")]
 
 mod cycle;
+mod far;
 mod herd;
 mod lateness;
 mod put;
@@ -36,6 +37,10 @@ struct Args {
     #[arg(long, global = true, default_value_t = 256)]
     body: usize,
 
+    /// Mebibytes of memory that jobs may take; the rest goes onto the shelf
+    #[arg(long, global = true, default_value_t = 256)]
+    memory: usize,
+
     /// Where to put the files; a directory of its own is made in it and removed afterwards
     #[arg(long, global = true, default_value = ".")]
     directory: PathBuf,
@@ -60,9 +65,14 @@ enum What {
     Herd,
     /// Starting again after a kill, and memory a waiting job
     Restart,
+    /// Very many jobs that wait for long: putting, memory, disk, starting again, look-ups; not part of everything
+    Far,
     /// Fill a directory and be killed, which is how `restart` calls this program
     #[command(hide = true)]
     Fill,
+    /// The same for `far`
+    #[command(hide = true)]
+    FillFar,
 }
 
 fn main() -> ExitCode {
@@ -70,7 +80,7 @@ fn main() -> ExitCode {
     let all = [What::Put, What::Cycle, What::Lateness, What::Herd, What::Restart];
     let chosen = args.what.map_or_else(|| all.to_vec(), |what| vec![what]);
     for what in chosen {
-        let world = match World::new(&args.directory, args.jobs, args.body) {
+        let world = match World::new(&args.directory, args.jobs, args.body, args.memory << 20) {
             Ok(world) => world,
             Err(error) => {
                 eprintln_line(&format!("error: {}: {error}", args.directory.display()));
@@ -83,7 +93,9 @@ fn main() -> ExitCode {
             What::Lateness => lateness::measure(&world),
             What::Herd => herd::measure(&world),
             What::Restart => restart::measure(&world),
-            What::Fill => restart::fill(&args.directory, args.jobs, args.body),
+            What::Far => far::measure(&world),
+            What::Fill => restart::fill(&world, &args.directory),
+            What::FillFar => far::fill(&world, &args.directory),
         };
         print_figures(&figures, args.json);
     }

@@ -32,14 +32,16 @@ pub(crate) struct World {
     pub(crate) runtime: tokio::runtime::Runtime,
     pub(crate) jobs: usize,
     pub(crate) body: Body,
+    /// Bytes of memory that jobs may take.
+    pub(crate) memory: usize,
     directory: tempfile::TempDir,
 }
 
 impl World {
-    pub(crate) fn new(parent: &Path, jobs: usize, body: usize) -> io::Result<Self> {
+    pub(crate) fn new(parent: &Path, jobs: usize, body: usize, memory: usize) -> io::Result<Self> {
         let directory = tempfile::Builder::new().prefix("dwell-bench-").tempdir_in(parent)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        Ok(Self { runtime, jobs, body: Body::Bytes(Arc::from(vec![b'x'; body])), directory })
+        Ok(Self { runtime, jobs, body: Body::Bytes(Arc::from(vec![b'x'; body])), memory, directory })
     }
 
     /// A path of its own in the directory.
@@ -49,19 +51,19 @@ impl World {
 
     /// A fresh store.
     pub(crate) fn store(&self, name: &str) -> Arc<dyn Store> {
-        open(&self.path(name))
+        self.open(&self.path(name))
+    }
+
+    /// The store in this directory.
+    pub(crate) fn open(&self, path: &Path) -> Arc<dyn Store> {
+        let config = Config { memory: self.memory, ..Config::in_directory(path) };
+        Arc::new(EmbeddedStore::open(&config).expect("the store opens"))
     }
 
     /// A job of a topic, due after `delay` milliseconds, known to nobody else.
     pub(crate) fn job(&self, topic: &TopicName, id: u64, delay: u64) -> NewJob {
         job(topic, id, delay, &self.body)
     }
-}
-
-/// Opens a store with a budget that is in nobody's way.
-pub(crate) fn open(path: &Path) -> Arc<dyn Store> {
-    let config = Config { memory: 8 << 30, ..Config::in_directory(path) };
-    Arc::new(EmbeddedStore::open(&config).expect("the store opens"))
 }
 
 /// A job with a body of its own, as if it had come over a wire.

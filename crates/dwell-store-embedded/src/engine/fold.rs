@@ -169,6 +169,7 @@ impl Engine {
             && self.shelf.trouble.is_none()
             && self.failed.is_none()
             && !self.closing
+            && !self.short
             && (behind || self.is_full())
     }
 

@@ -2,14 +2,21 @@
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::format::segment::{self, SegmentHeader};
 use crate::planted::{self, Bug};
-
+use crate::reserve::Reserve;
 use crate::storage::{Storage, StoredFile};
 
 /// How many spare files are kept ready.
 const SPARES: usize = 2;
+
+/// The same while there is no room to make more.
+const SPARES_WHEN_SHORT: usize = 8;
+
+/// How often it is looked how much room there is.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How much of a spare is filled at a time.
 const STEP: usize = 1 << 20;
@@ -73,6 +80,7 @@ impl SegmentFiles {
 #[derive(Clone)]
 pub(crate) struct Spares {
     shared: Arc<(Mutex<Shared>, Condvar)>,
+    reserve: Reserve,
     size: u64,
 }
 
@@ -95,17 +103,17 @@ impl Shared {
 
 impl Spares {
     /// The spares an earlier run left, as far as they are whole; the rest of its files goes once there is time.
-    pub(crate) fn adopt(storage: &dyn Storage, size: u64) -> io::Result<Self> {
+    pub(crate) fn adopt(storage: &dyn Storage, size: u64, reserve: Reserve) -> io::Result<Self> {
         let mut kept = Shared::default();
         for name in storage.list()?.into_iter().filter(|name| name.starts_with(segment::SPARE_PREFIX)) {
             kept.made = kept.made.max(segment::parse_spare_name(&name).unwrap_or(0));
-            if kept.ready.len() < SPARES && storage.open(&name)?.len()? == size {
+            if kept.ready.len() < enough(&reserve) && storage.open(&name)?.len()? == size {
                 kept.ready.push(name);
             } else {
                 kept.leftovers.push(name);
             }
         }
-        Ok(Self { shared: Arc::new((Mutex::new(kept), Condvar::new())), size })
+        Ok(Self { shared: Arc::new((Mutex::new(kept), Condvar::new())), reserve, size })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
@@ -121,7 +129,7 @@ impl Spares {
     /// Makes a segment that is free into a spare, or removes it if there are enough.
     fn keep(&self, storage: &dyn Storage, name: &str) -> io::Result<()> {
         let mut kept = self.lock();
-        if kept.ready.len() >= SPARES {
+        if kept.ready.len() >= enough(&self.reserve) {
             return storage.remove(name);
         }
         let spare = kept.next_name();
@@ -130,20 +138,18 @@ impl Spares {
         Ok(())
     }
 
-    /// Keeps spares ready until told to stop. A spare that cannot be made is none; the journal does without.
+    /// Keeps spares and room ready until told to stop. A spare that cannot be made is none; the journal does without.
     pub(crate) fn run(&self, storage: &dyn Storage) {
         self.remove_leftovers(storage);
         loop {
-            let mut kept = self.lock();
-            while kept.ready.len() >= SPARES && !kept.stopped {
-                kept = self.shared.1.wait(kept).unwrap_or_else(PoisonError::into_inner);
-            }
+            self.reserve.look();
+            let worked = self.make_one(storage);
+            let kept = self.lock();
             if kept.stopped {
                 return;
             }
-            drop(kept);
-            if !self.make_one(storage) {
-                return;
+            if kept.ready.len() >= SPARES || !worked {
+                drop(self.shared.1.wait_timeout(kept, LOOK).unwrap_or_else(PoisonError::into_inner));
             }
         }
     }
@@ -192,4 +198,9 @@ impl Spares {
         self.lock().stopped = true;
         self.shared.1.notify_one();
     }
+}
+
+/// How many spares are kept of files that are free.
+fn enough(reserve: &Reserve) -> usize {
+    if reserve.is_short() { SPARES_WHEN_SHORT } else { SPARES }
 }

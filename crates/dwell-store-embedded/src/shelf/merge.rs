@@ -18,6 +18,8 @@ const LEFT_OUT: u32 = u32::MAX;
 
 /// A merge under way.
 pub(crate) struct Merge {
+    /// The new run.
+    pub(crate) number: u64,
     inputs: Vec<Input>,
     writer: Option<RunWriter>,
     heads: BinaryHeap<Reverse<(Key, usize)>>,
@@ -103,8 +105,8 @@ impl Merge {
         let new = |shelved: &Shelved| vec![LEFT_OUT; shelved.run.entries as usize];
         let inputs =
             inputs.into_iter().map(|shelved| Input { new: new(&shelved), shelved, at: 0, block: None, place: 0 });
-        let mut merge =
-            Self { inputs: inputs.collect(), writer: Some(writer), heads: BinaryHeap::new(), stage: Stage::Jobs };
+        let (inputs, writer) = (inputs.collect(), Some(writer));
+        let mut merge = Self { number: run, inputs, writer, heads: BinaryHeap::new(), stage: Stage::Jobs };
         for (input, at) in merge.inputs.iter_mut().zip(0..) {
             merge.heads.extend(input.settle()?.map(|key| Reverse((key, at))));
         }

@@ -18,6 +18,7 @@ use super::{Shelved, View};
 use crate::clock::Clock;
 use crate::format::dead;
 use crate::format::run::{self, Run, RunError};
+use crate::reserve::Reserve;
 use crate::runner::Event;
 use crate::storage::Storage;
 
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const FAN_IN: usize = 6;
 
 /// From this size on a run is only made anew once most of it is dead.
-const LARGE: u64 = 2 << 30;
+const LARGE: u64 = 1 << 30;
 
 /// What the shelf's thread is told to do.
 pub(crate) enum Task {
@@ -69,6 +70,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Shelver {
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
+    reserve: Reserve,
     view: View,
     /// What the next file is called by.
     next: u64,
@@ -88,6 +90,7 @@ impl Shelver {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
+        reserve: Reserve,
         view: View,
         block: usize,
         smallest: u64,
@@ -95,7 +98,8 @@ impl Shelver {
         let names = view.runs.iter().flat_map(|shelved| [Some(shelved.run.number), shelved.stamp]).flatten();
         let next = names.max().unwrap_or(0) + 1;
         let (folding, merging) = (None, None);
-        Self { storage, clock, view, next, block, smallest, folding, merging, not_before: None, bad: BTreeSet::new() }
+        let bad = BTreeSet::new();
+        Self { storage, clock, reserve, view, next, block, smallest, folding, merging, not_before: None, bad }
     }
 
     /// Does what it is told until it is told to stop.
@@ -145,13 +149,19 @@ impl Shelver {
         self.not_before = None;
         if self.merging.is_none() {
             let wanted = self.wanted()?;
+            if !self.reserve.has_room_for(wanted.iter().map(|shelved| shelved.run.bytes).sum()) {
+                self.not_before = Some(self.clock.real() + PATIENCE);
+                return None;
+            }
             let number = self.next_number();
             match Merge::begin(&*self.storage, wanted, number, self.block) {
                 Ok(merge) => self.merging = Some(merge),
-                Err(error) => return Some(self.fail_merge(&error)),
+                Err(error) => return Some(self.fail_merge(&error, number)),
             }
         }
-        match self.merging.as_mut()?.step(MERGE_STEP) {
+        let merge = self.merging.as_mut()?;
+        let number = merge.number;
+        match merge.step(MERGE_STEP) {
             Ok(Step::More) => None,
             Ok(Step::Done(run, moved)) => {
                 self.merging = None;
@@ -160,7 +170,7 @@ impl Shelver {
                     Err(error) => self.fail(&RunError::Io(error)),
                 })
             }
-            Err(error) => Some(self.fail_merge(&error)),
+            Err(error) => Some(self.fail_merge(&error, number)),
         }
     }
 
@@ -170,7 +180,9 @@ impl Shelver {
     }
 
     /// A merge that fails is given up; runs that cannot be read are left as they are.
-    fn fail_merge(&mut self, error: &RunError) -> Outcome {
+    fn fail_merge(&mut self, error: &RunError, number: u64) -> Outcome {
+        // What there is of the new run takes room.
+        self.storage.remove(&run::name(number)).ok();
         let runs: Vec<u64> = self.merging.take().iter().flat_map(Merge::runs).collect();
         if let RunError::Damaged(_) = error {
             let unreadable = |shelved: &&Shelved| {
@@ -188,9 +200,9 @@ impl Shelver {
     }
 
     fn fold(&mut self, fold: &mut Fold) -> Result<Outcome, RunError> {
-        let number = self.next_number();
         let mut view = self.view.clone();
-        if let Some(run) = fold.write(&*self.storage, number, self.block)? {
+        let reserve = self.reserve.clone();
+        if let Some(run) = reserve.or_spend(|| self.write(fold))? {
             view.runs.push(Shelved { run, dead: Arc::default(), stamp: None });
         }
         let purged = fold.absorb(&mut view)?;
@@ -199,12 +211,23 @@ impl Shelver {
         Ok(Outcome::Folded { view, purged, obsolete })
     }
 
+    fn write(&mut self, fold: &mut Fold) -> io::Result<Option<Arc<Run>>> {
+        let number = self.next_number();
+        let written = fold.write(&*self.storage, number, self.block);
+        if written.is_err() {
+            // It takes room; the next start would remove it.
+            self.storage.remove(&run::name(number)).ok();
+        }
+        written
+    }
+
     /// Writes the sets of dead jobs that have changed, and leaves out runs without jobs; which files are not needed then.
     fn settle(&mut self, view: &mut View) -> io::Result<Vec<String>> {
         for shelved in &mut view.runs {
             if shelved.stamp.is_none() && !shelved.dead.is_empty() && shelved.live() > 0 {
                 let stamp = self.next_number();
-                dead::store(&*self.storage, shelved.run.number, stamp, &shelved.dead)?;
+                let store = || dead::store(&*self.storage, shelved.run.number, stamp, &shelved.dead);
+                self.reserve.or_spend(store)?;
                 shelved.stamp = Some(stamp);
             }
         }

@@ -16,6 +16,7 @@ use crate::format::key::{Key, Lane, Place, Slice, after_place, first_place};
 use crate::format::record::{self, BodyPart, Cause, TopicId};
 use crate::format::run::{self, Run};
 use crate::format::table;
+use crate::reserve::Reserve;
 use crate::storage::{MemoryStorage, Storage};
 
 /// A clock that stands still.
@@ -136,7 +137,8 @@ proptest! {
     #[test]
     fn it_has_what_was_put_there_and_did_not_die(steps in prop::collection::vec(step(), 1..14)) {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-        let mut shelver = Shelver::new(Arc::clone(&storage), Arc::new(Still), View::default(), 300, 2_000);
+        let reserve = Reserve::open(Arc::clone(&storage), 1_000);
+        let mut shelver = Shelver::new(Arc::clone(&storage), Arc::new(Still), reserve, View::default(), 300, 2_000);
         let (mut all, mut view, mut number) = (BTreeMap::new(), View::default(), 0);
         for step in steps {
             match step {

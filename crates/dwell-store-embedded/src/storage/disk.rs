@@ -125,6 +125,21 @@ impl Storage for DiskStorage {
         self.handle.sync_all()
     }
 
+    fn free(&self) -> io::Result<Option<u64>> {
+        let disk = rustix::fs::fstatvfs(&self.handle)?;
+        Ok(Some(disk.f_bavail.saturating_mul(disk.f_frsize)))
+    }
+
+    fn allocate(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let file = open_options().create(true).truncate(true).open(self.dir.join(name))?;
+        let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+        if allocated.is_err() {
+            // Some file systems give room only to what is written.
+            drop(fs::remove_file(self.dir.join(name)));
+        }
+        Ok(allocated?)
+    }
+
     fn describe(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()
     }

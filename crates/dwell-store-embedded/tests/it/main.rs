@@ -7,6 +7,7 @@ mod crashes;
 mod damage;
 mod failing;
 mod faulty;
+mod full_disk;
 mod kill;
 mod promotions;
 mod refusals;

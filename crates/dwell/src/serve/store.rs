@@ -25,7 +25,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Exit> {
         },
         StoreChoice::Memory => Config::in_memory(),
     };
-    config.memory = settings.memory;
+    config.memory = settings.memory.unwrap_or(config.memory);
     let mut movable: Option<Arc<dyn MovableClock>> = None;
     if settings.dev_clock {
         let clock = Arc::new(DevClock::default());

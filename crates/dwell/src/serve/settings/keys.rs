@@ -209,12 +209,13 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "memory",
-        help: "Memory that jobs may take; past it puts are refused [default: 1GiB]",
+        help: "Memory that jobs may take; those that wait for long go to disk. With memory: puts past it are refused \
+               [default: 256MiB; 1GiB with memory:]",
         kind: Kind::One("SIZE"),
         in_dev: true,
         in_beanstalkd: true,
         set: |settings, given| {
-            settings.memory = size(given.text(), 1 << 20, usize::MAX)?;
+            settings.memory = Some(size(given.text(), 1 << 20, usize::MAX)?);
             Ok(())
         },
     },

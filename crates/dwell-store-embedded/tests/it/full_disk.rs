@@ -1,0 +1,205 @@
+//! A disk that is full: puts are refused, everything else goes on, also after a restart, and puts go on by themselves
+//! once there is room.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dwell_core::{Body, CancelItem, Delay, JobId, JobRef, NewJob, PutError, Store, StoreError, Verdict, When};
+use dwell_store_embedded::storage::{MemoryStorage, Storage, StoredFile};
+use dwell_store_embedded::{Config, EmbeddedStore};
+
+use crate::world::{config, find, lease, new_job, settle, topic};
+
+/// Memory that holds so many bytes.
+#[derive(Clone)]
+struct SmallDisk {
+    memory: MemoryStorage,
+    capacity: Arc<AtomicU64>,
+}
+
+struct SmallFile {
+    file: Arc<dyn StoredFile>,
+    disk: SmallDisk,
+}
+
+impl SmallDisk {
+    fn of(bytes: u64) -> Self {
+        Self { memory: MemoryStorage::default(), capacity: Arc::new(AtomicU64::new(bytes)) }
+    }
+
+    fn used(&self) -> u64 {
+        let names = self.memory.list().unwrap();
+        names.iter().filter_map(|name| self.memory.open(name).and_then(|file| file.len()).ok()).sum()
+    }
+
+    /// Somebody else takes what is free.
+    fn fill_up(&self) {
+        self.capacity.store(self.used(), Ordering::SeqCst);
+    }
+
+    fn grow_to(&self, bytes: u64) {
+        self.capacity.store(bytes, Ordering::SeqCst);
+    }
+
+    fn wrap(&self, file: Arc<dyn StoredFile>) -> Arc<dyn StoredFile> {
+        Arc::new(SmallFile { file, disk: self.clone() })
+    }
+
+    /// A disk with the same on it, as a process that is killed leaves it.
+    fn image(&self) -> Self {
+        let capacity = Arc::new(AtomicU64::new(self.capacity.load(Ordering::SeqCst)));
+        Self { memory: self.memory.image(), capacity }
+    }
+}
+
+impl Storage for SmallDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.memory.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
+        Ok(self.wrap(self.memory.open(name)?))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
+        Ok(self.wrap(self.memory.create(name)?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.memory.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.memory.remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.memory.sync_dir()
+    }
+
+    fn free(&self) -> io::Result<Option<u64>> {
+        Ok(Some(self.capacity.load(Ordering::SeqCst).saturating_sub(self.used())))
+    }
+
+    fn describe(&self, name: &str) -> String {
+        format!("small/{name}")
+    }
+}
+
+impl StoredFile for SmallFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let grows = (offset + bytes.len() as u64).saturating_sub(self.file.len()?);
+        if grows > 0 && self.disk.used() + grows > self.disk.capacity.load(Ordering::SeqCst) {
+            return Err(io::Error::from(ErrorKind::StorageFull));
+        }
+        self.file.write_at(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+/// With a shelf, small in everything.
+fn open(disk: &SmallDisk) -> EmbeddedStore {
+    let base = config(Arc::new(disk.clone()));
+    let tiny = Config { shelves: true, tail: 128 << 10, block: 512, memory: 1 << 20, ..base };
+    EmbeddedStore::open(&tiny).expect("a full disk is no reason not to start")
+}
+
+/// With a body of a kibibyte; every other one waits for an hour.
+fn job(number: usize) -> NewJob {
+    let when = if number.is_multiple_of(2) { When::NOW } else { When::In(Delay::from_millis(3_600_000).unwrap()) };
+    NewJob { body: Body::Bytes(Arc::from(vec![7; 1 << 10])), when, ..new_job(&number.to_string()) }
+}
+
+async fn try_put(store: &EmbeddedStore, number: usize) -> Result<Result<(), PutError>, StoreError> {
+    Ok(store.put(vec![job(number)]).await?.remove(0).map(drop))
+}
+
+/// Puts until there is no more room; how many.
+async fn fill(store: &EmbeddedStore) -> usize {
+    let mut taken = 0;
+    while try_put(store, taken).await.expect("the store does not fail") != Err(PutError::StorageFull) {
+        taken += 1;
+        assert!(taken < 100_000, "never full");
+    }
+    taken
+}
+
+async fn cancel(store: &EmbeddedStore, number: usize) {
+    let job = JobRef::Named(topic(), JobId::new(&number.to_string()).unwrap());
+    let cancelled = store.cancel(vec![CancelItem { job, if_match: None, force: false }]).await;
+    assert_eq!(cancelled, Ok(vec![Ok(())]), "job {number}");
+}
+
+async fn consume(store: &EmbeddedStore, jobs: usize) {
+    for _ in 0..jobs {
+        let held = lease(store).await;
+        settle(store, &held, Verdict::Ack).await;
+    }
+}
+
+async fn says_that_it_is_full(store: &EmbeddedStore) -> bool {
+    let status = store.status().await.expect("it answers");
+    assert_eq!(status.failed, None);
+    status.troubles.iter().any(|trouble| trouble.contains("the disk is full"))
+}
+
+/// Waits for something that nobody tells of: the store looks by itself how much room there is.
+async fn until<F: Future<Output = bool>>(mut so: impl FnMut() -> F) {
+    let again = async {
+        while !so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), again).await.expect("it looks every second");
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_puts_and_nothing_else() {
+    let disk = SmallDisk::of(6 << 20);
+    let store = open(&disk);
+    let taken = fill(&store).await;
+    assert!(taken > 1_000, "only {taken}");
+    disk.fill_up();
+    until(|| async { says_that_it_is_full(&store).await }).await;
+    let ready = taken / 2;
+    // Each of them is a frame of its own: far more than the segments that lie ready.
+    consume(&store, ready / 4).await;
+    for number in (1..taken / 4).step_by(2) {
+        cancel(&store, number).await;
+    }
+    drop(store);
+    // What was settled has made room; somebody else takes that too.
+    disk.fill_up();
+    let store = open(&disk);
+    assert_eq!(try_put(&store, 0).await, Ok(Err(PutError::StorageFull)), "it is full after a restart too");
+    consume(&store, ready / 4).await;
+    let store = open(&disk.image());
+    consume(&store, ready / 4).await;
+    assert!(find(&store, &(taken / 4 * 2 + 1).to_string()).await.is_some(), "what waits is still there");
+    assert!(find(&store, "1").await.is_none(), "what was cancelled is not");
+}
+
+#[tokio::test]
+async fn puts_go_on_by_themselves_once_there_is_room() {
+    let disk = SmallDisk::of(4 << 20);
+    let store = open(&disk);
+    let taken = fill(&store).await;
+    disk.fill_up();
+    consume(&store, 200).await;
+    disk.grow_to(16 << 20);
+    until(|| async { try_put(&store, taken).await.expect("the store does not fail").is_ok() }).await;
+    until(|| async { !says_that_it_is_full(&store).await }).await;
+}
