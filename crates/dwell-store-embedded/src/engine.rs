@@ -48,6 +48,7 @@ use timing_wheel::TimingWheel;
 pub(crate) use asking::{Ask, AskId};
 pub(crate) use batch::SealedFrame;
 pub(crate) use command::Command;
+pub(crate) use minutes::minute;
 pub(crate) use ordering::Ordered;
 pub(crate) use replay::{JobBytes, JobSight, ReplayError, Told};
 pub(crate) use saving::Unsaved;
@@ -332,6 +333,12 @@ impl Engine {
     /// Whether the disk has room for more.
     pub(crate) fn note_room(&mut self, room: bool) {
         self.short = !room;
+    }
+
+    /// How many jobs there are, in memory or on the shelf.
+    pub(crate) fn live_jobs(&self) -> u64 {
+        let away = self.topics.values().map(|topic| topic.away(false) + topic.away(true));
+        self.slots.len() as u64 + away.sum::<u64>()
     }
 
     fn roll(&mut self) -> u64 {

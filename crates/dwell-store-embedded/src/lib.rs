@@ -12,12 +12,14 @@
 //! - `timeline` is the store's own time; [`clock`] is where it comes from.
 //! - [`storage`] is the one door to files.
 
+mod backup;
 mod dice;
 mod engine;
 mod format;
 mod journal;
 mod planted;
 mod recovery;
+mod repair;
 mod reserve;
 mod runner;
 mod shelf;
@@ -29,8 +31,10 @@ pub mod config;
 pub mod storage;
 pub mod store;
 
+pub use backup::{Backup, BackupError, backup};
 pub use config::{Config, Durability, Place};
 pub use recovery::OpenError;
+pub use repair::{Dropped, Repair, RepairError, RepairOptions, Repaired, repair, repair_directory};
 pub use store::EmbeddedStore;
 pub use timeline::ClockBehind;
 

@@ -427,7 +427,7 @@ impl Doubtful {
 }
 
 /// Reads a whole file.
-fn read(storage: &dyn Storage, name: &str) -> Result<Vec<u8>, OpenError> {
+pub(crate) fn read(storage: &dyn Storage, name: &str) -> Result<Vec<u8>, OpenError> {
     let failed = |error| io_error(storage, name, error);
     let file = storage.open(name).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => OpenError::Missing { file: storage.describe(name) },

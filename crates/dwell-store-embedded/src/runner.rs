@@ -185,11 +185,16 @@ impl Runner {
                 self.send_frame();
             }
             Event::Saved => self.engine.saved(),
-            Event::Read(ask, answered) => self.engine.answered(ask, answered),
+            Event::Read(ask, answered) => {
+                let has_found_damage = !answered.bad.is_empty();
+                self.engine.answered(ask, answered);
+                if has_found_damage {
+                    self.show_shelf();
+                }
+            }
             Event::Shelf(outcome) => {
                 self.engine.shelf_did(outcome);
-                let troubles = self.engine.troubles();
-                self.show(|shown| shown.shelf = troubles);
+                self.show_shelf();
             }
             Event::Failed(_) if planted::is(Bug::FailureIgnored) => self.handle(Event::Synced { on_disk: true }),
             Event::Failed(why) => {
@@ -344,6 +349,11 @@ impl Runner {
                 Err(_) => return,
             }
         }
+    }
+
+    fn show_shelf(&self) {
+        let troubles = self.engine.troubles();
+        self.show(|shown| shown.shelf = troubles);
     }
 
     fn show(&self, change: impl FnOnce(&mut Shown)) {

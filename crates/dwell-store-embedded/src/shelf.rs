@@ -31,7 +31,7 @@ impl Shelved {
     }
 
     /// Whether all jobs of a block are no more.
-    fn is_dead(&self, block: usize) -> bool {
+    pub(crate) fn is_dead(&self, block: usize) -> bool {
         let (first, end) = (self.run.index[block].first, self.run.end_of(block));
         self.dead.range_cardinality(first..end) == u64::from(end - first)
     }

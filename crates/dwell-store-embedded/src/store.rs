@@ -83,16 +83,7 @@ impl EmbeddedStore {
             Place::Directory(directory) => (Arc::new(DiskStorage::open(directory)?), "embedded"),
             Place::Storage(storage) => (Arc::clone(storage), MEMORY),
         };
-        let settings = Settings {
-            defaults: config.defaults.clone(),
-            max_topics: config.max_topics,
-            memory: config.memory,
-            segment: config.segment,
-            shelves: config.shelves,
-            tail: config.tail,
-            seed: config.seed,
-        };
-        let recovered = recovery::recover(&storage, settings, &*config.clock, config.accept_clock)?;
+        let recovered = recovery::recover(&storage, settings(config), &*config.clock, config.accept_clock)?;
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
         let reserve = Reserve::open(Arc::clone(&storage), config.tail + 3 * config.segment);
         reserve.or_spend(|| manifest::store(&*storage, &recovered.manifest)).map_err(store_failed)?;
@@ -335,6 +326,19 @@ impl Store for EmbeddedStore {
 
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move { self.closing.get_or_init(|| self.close_once()).await.clone() })
+    }
+}
+
+/// What an engine is to know of how the store is set up.
+pub(crate) fn settings(config: &Config) -> Settings {
+    Settings {
+        defaults: config.defaults.clone(),
+        max_topics: config.max_topics,
+        memory: config.memory,
+        segment: config.segment,
+        shelves: config.shelves,
+        tail: config.tail,
+        seed: config.seed,
     }
 }
 

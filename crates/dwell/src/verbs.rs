@@ -1,4 +1,4 @@
-//! The verbs of the command line that talk to a server: one file a verb.
+//! The verbs of the command line that talk to a server, or see to its files: one file a verb.
 //!
 //! Each is a struct of its flags, whose documentation is its help, with a `run` that makes its calls and says what came
 //! of them. `server` is what they share; `parse` reads what is typed.
@@ -10,6 +10,7 @@ mod server;
 mod settle;
 
 mod ack;
+mod backup;
 mod cancel;
 mod doctor;
 mod get;
@@ -20,6 +21,7 @@ mod nack;
 mod pause;
 mod put;
 mod redrive;
+mod repair;
 mod resume;
 mod tail;
 mod timeline;
@@ -49,6 +51,8 @@ pub(crate) enum Verb {
     Resume(resume::Resume),
     Try(r#try::Try),
     Doctor(doctor::Doctor),
+    Backup(backup::Backup),
+    Repair(repair::Repair),
 }
 
 impl Verb {
@@ -77,6 +81,8 @@ impl Verb {
             Self::Resume(resume) => resume.run().await,
             Self::Try(r#try) => r#try.run().await,
             Self::Doctor(doctor) => doctor.run().await,
+            Self::Backup(backup) => backup.run(),
+            Self::Repair(repair) => repair.run(),
         }
     }
 }

@@ -36,6 +36,9 @@ const STRETCH_BYTES: usize = 16 << 20;
 /// How often a command asks again when the disk does not give what is there.
 const FAILURES: u32 = 3;
 
+/// Places that cannot be read are told of, up to so many.
+const BAD_NOTED: usize = 100;
+
 /// Names an ask.
 pub(crate) type AskId = u64;
 
@@ -303,7 +306,8 @@ impl Engine {
             return;
         }
         let damaged = answered.bad.first().cloned();
-        self.shelf.bad.extend(answered.bad);
+        let room = BAD_NOTED.saturating_sub(self.shelf.bad.len());
+        self.shelf.bad.extend(answered.bad.into_iter().take(room));
         // A job that is asked for by name may be just the one that cannot be read: it is not said to be gone.
         let asker = match (asker, damaged) {
             (Asker::Command(parked, What::Jobs(..)), Some(detail)) => {

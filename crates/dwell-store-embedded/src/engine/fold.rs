@@ -69,8 +69,20 @@ pub(super) struct Folding {
     pub(super) lands: bool,
     /// Somebody waits for a fold.
     soon: bool,
+    relief: Relief,
     /// Everything up to this sequence that was true of jobs on the shelf is there.
     folded: u64,
+}
+
+/// What folds do for memory that is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relief {
+    /// There has been room since this fold began, or it never was full.
+    Given,
+    /// There has been none yet.
+    Awaited,
+    /// The fold before this one has made none: what is in memory has to be there.
+    Useless,
 }
 
 pub(super) enum Step {
@@ -100,6 +112,7 @@ impl Folding {
             ready: None,
             lands: false,
             soon: false,
+            relief: Relief::Given,
             folded,
         }
     }
@@ -132,9 +145,16 @@ impl Engine {
     /// Does a little of what there is to free.
     pub(super) fn fold_step(&mut self) {
         self.drop_step();
+        if !self.is_full() {
+            self.folding.relief = Relief::Given;
+        }
         match self.folding.step {
             Step::Rest => {
                 if let Some(target) = self.wants_folding() {
+                    self.folding.relief = match self.folding.relief {
+                        Relief::Given => Relief::Awaited,
+                        Relief::Awaited | Relief::Useless => Relief::Useless,
+                    };
                     self.folding.soon = false;
                     self.folding.step = Step::Slots(0, target);
                 }
@@ -160,7 +180,13 @@ impl Engine {
 
     /// Whether puts should wait for what is being freed.
     pub(crate) fn is_pressed(&self) -> bool {
-        let folding = !matches!(self.folding.step, Step::Rest);
+        // Something is on its way that makes room.
+        let folding = !matches!(self.folding.step, Step::Rest)
+            || self.folding.is_flying()
+            || !self.folding.dropping.is_empty()
+            || self.shelf.unsaved
+            || self.shelf.saving.iter().any(Option::is_some)
+            || self.wants_folding().is_some();
         let segments = self.batch.segment() - self.folding.first;
         let behind = self.settings.shelves && segments > 2 * self.tail() + 2;
         // A simulator decides itself when calls are taken.
@@ -170,7 +196,7 @@ impl Engine {
             && self.failed.is_none()
             && !self.closing
             && !self.short
-            && (behind || self.is_full())
+            && (behind || (self.is_full() && self.folding.relief != Relief::Useless))
     }
 
     /// Segments of journal that are enough.

@@ -52,6 +52,6 @@ impl Minutes {
 }
 
 /// Which minute since 1970 an instant lies in.
-pub(super) fn minute(at: Timestamp) -> u64 {
+pub(crate) fn minute(at: Timestamp) -> u64 {
     at.as_millis() / limits::MINUTE
 }

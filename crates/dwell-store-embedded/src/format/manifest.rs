@@ -245,11 +245,15 @@ pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Manifest>, ManifestEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ManifestError::Io { file: storage.describe(NAME), source }),
     };
-    match Manifest::decode(&bytes) {
-        Ok(manifest) => Ok(Some(manifest)),
-        Err(DecodeError::Newer { found }) => Err(ManifestError::Newer { file: storage.describe(NAME), found }),
-        Err(DecodeError::Damaged(why)) => Err(ManifestError::Damaged { file: storage.describe(NAME), why }),
-    }
+    parse(&bytes, storage.describe(NAME)).map(Some)
+}
+
+/// The manifest that this file holds.
+pub(crate) fn parse(bytes: &[u8], file: String) -> Result<Manifest, ManifestError> {
+    Manifest::decode(bytes).map_err(|error| match error {
+        DecodeError::Newer { found } => ManifestError::Newer { file, found },
+        DecodeError::Damaged(why) => ManifestError::Damaged { file, why },
+    })
 }
 
 fn read(storage: &dyn Storage) -> io::Result<Vec<u8>> {

@@ -238,6 +238,23 @@ impl RunWriter {
         })
     }
 
+    /// Ends the run after the last job: with the hashes of all ids, and all numbers, each with the job's ordinal.
+    pub(crate) fn finish_with(mut self, mut ids: Vec<(u64, u32)>, mut numbers: Vec<(u64, u32)>) -> io::Result<Run> {
+        ids.sort_unstable();
+        numbers.sort_unstable();
+        let mut filter = Filter::for_hashes(ids.len());
+        let mut table = self.end_jobs()?;
+        for (hash, ordinal) in ids {
+            filter.insert(hash);
+            self.add_entry(&mut table, hash, ordinal)?;
+        }
+        let (mut table, fences) = self.end_ids(table)?;
+        for (number, ordinal) in numbers {
+            self.add_entry(&mut table, number, ordinal)?;
+        }
+        self.finish(table, fences, filter)
+    }
+
     fn part(&mut self, part: usize, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let begin = self.buffer.len();
         self.parts[part].offset = self.position();
@@ -397,6 +414,11 @@ impl Run {
         self.index.partition_point(|block| block.first_key <= *key).saturating_sub(1)
     }
 
+    /// Where a block is in the file.
+    pub(crate) fn offset_of(&self, block: usize) -> u64 {
+        self.index[block].offset
+    }
+
     /// Reads a block.
     pub(crate) fn block(&self, block: usize) -> Result<Block, RunError> {
         let at = &self.index[block];
@@ -462,6 +484,16 @@ impl Block {
         Ok(Self { bytes, jobs })
     }
 
+    /// How many jobs there are.
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// All of them.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        (0..self.jobs.len()).filter_map(|place| self.get(place))
+    }
+
     pub(crate) fn get(&self, place: usize) -> Option<Entry<'_>> {
         let Lying { key, at, length, ordinal } = *self.jobs.get(place)?;
         Some(Entry { ordinal, key, record: &self.bytes[at as usize..][..length as usize] })
@@ -476,6 +508,32 @@ impl Block {
     pub(crate) fn place_of(&self, key: &Key) -> usize {
         self.jobs.partition_point(|job| job.key < *key)
     }
+}
+
+/// The blocks of a run from its beginning on, as far as they can be read, without its index.
+pub(crate) fn blocks_in_a_row(file: &[u8]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let (mut at, mut first) = (HEADER, 0);
+    while let Some(length) = block_length(&file[at.min(file.len())..]) {
+        let bytes = file[at..at + length].to_vec();
+        let count = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+        let Ok(block) = Block::decode(bytes, first, count) else { break };
+        (at, first) = (at + length, first + count);
+        blocks.push(block);
+    }
+    blocks
+}
+
+/// How long a block is that begins here, as far as its entries say.
+fn block_length(bytes: &[u8]) -> Option<usize> {
+    let mut reader = Reader::new(bytes);
+    let (_, entries) = (reader.u32().ok()?, reader.u32().ok()?);
+    for _ in 0..entries {
+        line_and_lane(&mut reader).ok()?;
+        let length = reader.length(reader.remaining()).ok()?;
+        reader.take(length).ok()?;
+    }
+    (entries > 0).then_some(reader.position())
 }
 
 /// Looks at a whole record, which must be that of a job with its body.

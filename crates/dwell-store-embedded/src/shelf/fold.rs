@@ -9,7 +9,6 @@ use roaring::RoaringBitmap;
 
 use super::read::ordinal_of;
 use super::{Shelved, View};
-use crate::format::filter::Filter;
 use crate::format::key::{Key, Lane, Place, Slice};
 use crate::format::run::{self, Run, RunError, RunWriter, id_hash};
 use crate::storage::Storage;
@@ -56,19 +55,7 @@ impl Fold {
             ids.push((id_hash(key.slice.topic, id), ordinal));
             numbers.push((key.number.get(), ordinal));
         }
-        ids.sort_unstable();
-        numbers.sort_unstable();
-        let mut filter = Filter::for_hashes(ids.len());
-        let mut table = writer.end_jobs()?;
-        for (hash, ordinal) in ids {
-            filter.insert(hash);
-            writer.add_entry(&mut table, hash, ordinal)?;
-        }
-        let (mut table, fences) = writer.end_ids(table)?;
-        for (number, ordinal) in numbers {
-            writer.add_entry(&mut table, number, ordinal)?;
-        }
-        writer.finish(table, fences, filter).map(|run| Some(Arc::new(run)))
+        writer.finish_with(ids, numbers).map(|run| Some(Arc::new(run)))
     }
 
     /// Notes deaths and purges; what was purged.

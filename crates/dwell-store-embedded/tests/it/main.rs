@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod backup;
 mod conformance;
+mod corruption;
 mod crashes;
 mod damage;
 mod failing;

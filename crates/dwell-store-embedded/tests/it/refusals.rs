@@ -53,6 +53,24 @@ async fn past_the_memory_budget_puts_are_refused_and_nothing_else() {
     put(&store, "small").await.expect("there is room again");
 }
 
+/// Jobs that are leased have to be in memory: where they fill it, puts are refused at last and do not wait for ever.
+#[tokio::test]
+async fn a_shelf_does_not_help_where_everything_is_leased() {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
+    let shelf = Config { shelves: true, tail: 64 << 10, block: 512, memory: 256 << 10, ..config(storage) };
+    let store = EmbeddedStore::open(&shelf).unwrap();
+    let big = |name: &str| NewJob { body: Body::Bytes(Arc::from(vec![7; 4 << 10])), ..new_job(name) };
+    let mut held = Vec::new();
+    while store.put(vec![big(&held.len().to_string())]).await.unwrap()[0].is_ok() {
+        held.push(lease(&store).await);
+        assert!(held.len() < 1_000, "never full");
+    }
+    for job in &held {
+        settle(&store, job, Verdict::Ack).await;
+    }
+    put(&store, "small").await.expect("there is room again");
+}
+
 fn far(name: &str) -> NewJob {
     let when = When::In(Delay::from_millis(3_600_000).unwrap());
     NewJob { body: Body::Bytes(Arc::from(vec![7; 1 << 10])), when, ..new_job(name) }

@@ -12,6 +12,7 @@ mod configuration;
 mod connections;
 mod conventions;
 mod dead_letters;
+mod files;
 mod lease;
 mod lists;
 mod names;
