@@ -8,22 +8,22 @@
 //!
 //! Without a shelf everything is logged again, one segment at a time.
 
+mod landing;
+
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use dwell_core::Timestamp;
 
 use super::Engine;
 use super::index::Indexed;
-use super::shelf::{COLLECTING, OnShelf, Saving};
+use super::shelf::{COLLECTING, OnShelf};
 use super::slots::{Index, SHELF, SHELVING};
 use crate::format::key::{Key, Slice, Stale, after_time, first_place};
 use crate::format::record::{self, Brief, TopicId};
 use crate::planted::{self, Bug};
 use crate::shelf::View;
-use crate::shelf::fold::{Fold, Purged, Stretch};
-use crate::shelf::shelver::Outcome;
+use crate::shelf::fold::{Fold, Stretch};
 
 /// Bytes that wait to be written, at which cleaning waits too.
 const ENOUGH: usize = 4 << 20;
@@ -388,85 +388,6 @@ impl Engine {
     /// What is to be folded next.
     pub(crate) fn take_fold(&mut self) -> Option<Box<Fold>> {
         self.folding.ready.take()
-    }
-
-    /// The shelf's thread has done something.
-    pub(crate) fn shelf_did(&mut self, outcome: Outcome) {
-        if self.failed.is_some() {
-            return;
-        }
-        let (view, obsolete, purged) = match outcome {
-            Outcome::Trouble(trouble) => {
-                self.shelf.trouble = Some(trouble);
-                return;
-            }
-            Outcome::Unfolded(trouble) => {
-                self.shelf.trouble = Some(trouble);
-                return self.unfold();
-            }
-            Outcome::Merged { view, obsolete } => (view, obsolete, None),
-            Outcome::Folded { view, purged, obsolete } => (view, obsolete, Some(purged)),
-        };
-        self.shelf.trouble = None;
-        self.shelf.next = Some(view);
-        self.shelf.unsaved = true;
-        self.shelf.obsolete.extend(obsolete);
-        if let Some(purged) = purged {
-            self.folded(purged);
-        }
-    }
-
-    /// What was collected is written. It is on the shelf once a manifest says so.
-    fn folded(&mut self, purged: Purged) {
-        let Step::Shelf(sequence, target) = self.folding.step else { unreachable!("one fold at a time") };
-        self.folding.step = Step::Sync(sequence, target);
-        self.folding.lands = true;
-        for (minute, jobs) in purged {
-            self.shelf.minutes.remove_many(minute, jobs);
-        }
-        for topic in std::mem::take(&mut self.folding.cleared) {
-            self.shelf.gone.remove(&topic);
-        }
-    }
-
-    /// A manifest is durable.
-    pub(crate) fn saved(&mut self) {
-        let Some(Saving { view, lands }) = self.shelf.saving.pop_front().flatten() else { return };
-        if let Some(view) = view {
-            self.shelf.view = Arc::new(view);
-            self.shelf.generation += 1;
-        }
-        if lands {
-            self.land();
-        }
-        self.retry_for_fold();
-    }
-
-    /// What was folded is on the shelf.
-    fn land(&mut self) {
-        for Stale { key, version, .. } in std::mem::take(&mut self.folding.noted) {
-            if let Some(of) = self.slice_mut(key.slice) {
-                of.stale.remove(&(key.place(), version));
-            }
-        }
-        for Stale { key, version, .. } in std::mem::take(&mut self.folding.flown) {
-            if let Some(of) = self.slice_mut(key.slice) {
-                of.stale.insert((key.place(), version));
-            }
-        }
-        for (index, number) in std::mem::take(&mut self.folding.collected) {
-            let Some(slot) = self.slots.peek(index) else { continue };
-            if slot.brief.number != number || slot.home != SHELVING {
-                continue;
-            }
-            let slot = self.slots.get_mut(index);
-            slot.home = SHELF;
-            if matches!(slot.indexed, Indexed::Ready(_)) {
-                let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-                topic.count_clean(&slot.brief, |of| of.ready += 1);
-            }
-            self.folding.dropping.push((index, number));
-        }
     }
 
     pub(super) fn slice_mut(&mut self, slice: Slice) -> Option<&mut OnShelf> {

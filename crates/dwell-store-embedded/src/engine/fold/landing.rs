@@ -1,0 +1,93 @@
+//! What becomes of a fold once the shelf's thread has it: written, named by a manifest, dropped from memory.
+
+use std::sync::Arc;
+
+use super::{Engine, Step};
+use crate::engine::index::Indexed;
+use crate::engine::shelf::Saving;
+use crate::engine::slots::SHELF;
+use crate::engine::slots::SHELVING;
+use crate::format::key::Stale;
+use crate::shelf::fold::Purged;
+use crate::shelf::shelver::Outcome;
+
+impl Engine {
+    /// The shelf's thread has done something.
+    pub(crate) fn shelf_did(&mut self, outcome: Outcome) {
+        if self.failed.is_some() {
+            return;
+        }
+        let (view, obsolete, purged) = match outcome {
+            Outcome::Trouble(trouble) => {
+                self.shelf.trouble = Some(trouble);
+                return;
+            }
+            Outcome::Unfolded(trouble) => {
+                self.shelf.trouble = Some(trouble);
+                return self.unfold();
+            }
+            Outcome::Merged { view, obsolete } => (view, obsolete, None),
+            Outcome::Folded { view, purged, obsolete } => (view, obsolete, Some(purged)),
+        };
+        self.shelf.trouble = None;
+        self.shelf.next = Some(view);
+        self.shelf.unsaved = true;
+        self.shelf.obsolete.extend(obsolete);
+        if let Some(purged) = purged {
+            self.folded(purged);
+        }
+    }
+
+    /// What was collected is written. It is on the shelf once a manifest says so.
+    fn folded(&mut self, purged: Purged) {
+        let Step::Shelf(sequence, target) = self.folding.step else { unreachable!("one fold at a time") };
+        self.folding.step = Step::Sync(sequence, target);
+        self.folding.lands = true;
+        for (minute, jobs) in purged {
+            self.shelf.minutes.remove_many(minute, jobs);
+        }
+        for topic in std::mem::take(&mut self.folding.cleared) {
+            self.shelf.gone.remove(&topic);
+        }
+    }
+
+    /// A manifest is durable.
+    pub(crate) fn saved(&mut self) {
+        let Some(Saving { view, lands }) = self.shelf.saving.pop_front().flatten() else { return };
+        if let Some(view) = view {
+            self.shelf.view = Arc::new(view);
+            self.shelf.generation += 1;
+        }
+        if lands {
+            self.land();
+        }
+        self.retry_for_fold();
+    }
+
+    /// What was folded is on the shelf.
+    fn land(&mut self) {
+        for Stale { key, version, .. } in std::mem::take(&mut self.folding.noted) {
+            if let Some(of) = self.slice_mut(key.slice) {
+                of.stale.remove(&(key.place(), version));
+            }
+        }
+        for Stale { key, version, .. } in std::mem::take(&mut self.folding.flown) {
+            if let Some(of) = self.slice_mut(key.slice) {
+                of.stale.insert((key.place(), version));
+            }
+        }
+        for (index, number) in std::mem::take(&mut self.folding.collected) {
+            let Some(slot) = self.slots.peek(index) else { continue };
+            if slot.brief.number != number || slot.home != SHELVING {
+                continue;
+            }
+            let slot = self.slots.get_mut(index);
+            slot.home = SHELF;
+            if matches!(slot.indexed, Indexed::Ready(_)) {
+                let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
+                topic.count_clean(&slot.brief, |of| of.ready += 1);
+            }
+            self.folding.dropping.push((index, number));
+        }
+    }
+}
