@@ -58,7 +58,7 @@ pub(crate) fn load(storage: &dyn Storage, run: u64, stamp: u64) -> Result<Roarin
     decode(&mut bytes, run, stamp)
 }
 
-fn decode(bytes: &mut [u8], run: u64, stamp: u64) -> Result<RoaringBitmap, RunError> {
+pub(super) fn decode(bytes: &mut [u8], run: u64, stamp: u64) -> Result<RoaringBitmap, RunError> {
     let mut reader = Reader::new(bytes);
     let header = (reader.u32()?, reader.u16()?, reader.u16()?, reader.u64()?, reader.u64()?);
     let crc = reader.u32()?;

@@ -3,11 +3,14 @@
 use dwell_core::TopicName;
 
 use super::bytes::Reader;
+use super::filter::Filter;
 use super::frame::{self, FrameHeader, ReadFrame};
 use super::manifest::Manifest;
 use super::record::{self, Record, TopicId};
+use super::run::{self, Run};
 use super::segment::SegmentHeader;
-use super::topics;
+use super::{dead, table, topics};
+use crate::storage::{MemoryStorage, Storage as _};
 
 /// Takes `bytes` for each kind of file and record in turn.
 ///
@@ -24,7 +27,26 @@ pub fn decode_any(bytes: &[u8]) {
     let _ = topics::decode(bytes, 0);
     decode_segment(bytes);
     decode_records(bytes);
+    decode_shelf(bytes);
     wrap_in_frame(bytes);
+}
+
+/// Reads `bytes` as a run, as each of its parts, and as the set of its dead jobs.
+fn decode_shelf(bytes: &[u8]) {
+    let _ = table::decode_page(bytes);
+    let _ = table::decode_fences(&mut Reader::new(bytes));
+    let _ = Filter::decode(&mut Reader::new(bytes));
+    let number = bytes.get(8..).and_then(<[u8]>::first_chunk).map_or(0, |id| u64::from_le_bytes(*id));
+    let _ = dead::decode(&mut bytes.to_vec(), number, 0);
+    let first: u32 = run::blocks_in_a_row(bytes).iter().map(|block| u32::try_from(block.len()).unwrap_or(0)).sum();
+    let storage = MemoryStorage::default();
+    let written = storage.create(&run::name(number)).and_then(|file| file.write_at(0, bytes));
+    written.expect("memory takes it");
+    let Ok(run) = Run::open(&storage, number) else { return };
+    for at in 0..run.index.len() {
+        let _ = run.block(at).map(|block| block.entries().count());
+    }
+    let _ = (run.find_id(first.into()), run.find_number(first.into()));
 }
 
 /// Reads `bytes` as a segment whose id is that of its first frame.

@@ -19,7 +19,7 @@ fn a_running_server_is_backed_up_and_the_backup_serves() {
     let directory = temporary();
     let data = directory.path().join("data").display().to_string();
     let copy = directory.path().join("copy").display().to_string();
-    let mut server = Server::with(&["--data-dir", &data]);
+    let mut server = Server::with(&["--store", &format!("file:{data}")]);
     server.put_job("orders", "a", json!({"delay": "1h", "body": {"order": 1}}));
     server.put_job("orders", "b", json!({"delay": "1h"}));
     let (said, code) = json_of(&["backup", &copy, "--data-dir", &data, "--json"]);
@@ -28,7 +28,7 @@ fn a_running_server_is_backed_up_and_the_backup_serves() {
     server.terminate();
     server.end();
 
-    let other = Server::with(&["--data-dir", &copy]);
+    let other = Server::with(&["--store", &format!("file:{copy}")]);
     assert_eq!(other.job("orders", "a")["body"], json!({"order": 1}));
     assert_eq!(other.get("/v1/topics/orders/jobs/later").status, 404);
     let (_, code) = json_of(&["backup", &copy, "--data-dir", &data, "--json"]);
@@ -39,7 +39,7 @@ fn a_running_server_is_backed_up_and_the_backup_serves() {
 fn a_damaged_directory_serves_again_after_a_repair() {
     let directory = temporary();
     let data = directory.path().join("data").display().to_string();
-    let mut server = Server::with(&["--data-dir", &data]);
+    let mut server = Server::with(&["--store", &format!("file:{data}")]);
     for id in ["a", "b", "c"] {
         server.put_job("orders", id, json!({"delay": "1h"}));
     }
@@ -59,7 +59,7 @@ fn a_damaged_directory_serves_again_after_a_repair() {
     assert_eq!(code, Some(0), "{said:?}");
     assert_eq!((said[0]["file"].as_str(), &said[1]["jobs"]), (Some(&*journal.display().to_string()), &json!(2)));
     assert!(said[1]["old"].as_str().unwrap().ends_with("data.damaged"), "{said:?}");
-    let server = Server::with(&["--data-dir", &data]);
+    let server = Server::with(&["--store", &format!("file:{data}")]);
     assert_eq!(server.job("orders", "a")["state"], "delayed");
     assert_eq!(server.get("/v1/topics/orders/jobs/b").status, 404);
     assert_eq!(server.job("orders", "c")["state"], "delayed");
