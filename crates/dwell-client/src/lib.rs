@@ -31,13 +31,14 @@
 //! ```
 //!
 //! - [`Client`] has one method a call of the API; requests and answers are those of [`wire`].
+//! - [`Worker`] takes jobs as they become due and has a handler do them: leases, retries and shutdown are its business.
 //! - [`Error`] tells what the server refused, and why, from a server that is not there.
 //! - Bodies are kept exactly as they are: a body is a [`RawValue`](serde_json::value::RawValue), never read on the way.
 //! - Every future may be dropped. A lease that waits is then given up: the server sees the connection close and gives
 //!   jobs that were on their way to somebody else.
 //!
 //! Inside, [`client`] is who is called and `call` one request and its answer; the other modules hold the methods of
-//! [`Client`], one file a resource.
+//! [`Client`], one file a resource; [`worker`] stands on them.
 
 mod call;
 pub mod client;
@@ -48,8 +49,11 @@ mod leases;
 mod server;
 mod topics;
 
+pub mod worker;
+
 pub use client::{BadServer, Client};
 pub use dwell_wire as wire;
 pub use error::Error;
 pub use jobs::Guard;
 pub use topics::{JobsQuery, TimelineQuery, TopicsQuery};
+pub use worker::{Retry, Work, Worker};

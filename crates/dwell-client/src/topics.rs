@@ -1,7 +1,8 @@
 //! Topics, their jobs and their dead letters.
 
+use dwell_wire::delivery::{TestDelivered, TestDelivery};
 use dwell_wire::job::State;
-use dwell_wire::topic::{Jobs, Pause, Redrive, Redriven, Timeline, Topic, Topics};
+use dwell_wire::topic::{Jobs, Pause, Policy, Purged, Redrive, Redriven, Timeline, Topic, Topics};
 use dwell_wire::{Duration, Instant};
 use reqwest::Method;
 
@@ -61,12 +62,27 @@ impl Client {
         self.call(Method::DELETE, topic_path(topic)).done().await
     }
 
+    /// Replaces what a topic says for all its jobs; the policy as it is then. Makes the topic if there is none.
+    pub async fn set_policy(&self, topic: &str, policy: &Policy) -> Result<Policy, Error> {
+        self.call(Method::PUT, topic_path(topic).word("policy")).json(policy).answer().await
+    }
+
+    /// Sends a sample to the topic's target, or to another, as a job would be pushed.
+    pub async fn test_delivery(&self, topic: &str, sample: &TestDelivery<'_>) -> Result<TestDelivered, Error> {
+        self.call(Method::POST, topic_path(topic).word("test-delivery")).json(sample).answer().await
+    }
+
     /// A page of a topic's jobs, in due order within a state; without a state: delayed and ready, leased, buried.
     pub async fn jobs(&self, topic: &str, query: JobsQuery<'_>) -> Result<Jobs, Error> {
-        let named = |state| State::LIVE.iter().find(|(_, live)| *live == state).map(|(name, _)| *name);
-        let call = self.call(Method::GET, topic_path(topic).word("jobs"));
-        let call = call.query("state", query.state.map(|state| named(state).unwrap_or("done")));
+        let call = self.call(Method::GET, topic_path(topic).word("jobs")).query("state", query.state.map(word));
         call.query("limit", query.limit).query("cursor", query.cursor).answer().await
+    }
+
+    /// Drops all jobs of a topic that are in this state; how many. Those that consumers hold need `force`.
+    pub async fn purge(&self, topic: &str, state: State, force: bool) -> Result<u64, Error> {
+        let call = self.call(Method::DELETE, topic_path(topic).word("jobs")).query("state", Some(word(state)));
+        let purged: Purged = call.query("force", force.then_some(true)).answer().await?;
+        Ok(purged.purged)
     }
 
     /// Brings dead letters back with fresh attempts, oldest first.
@@ -93,6 +109,11 @@ impl Client {
         let call = self.call(Method::GET, path).query("from", query.from).query("until", query.until);
         call.query("step", query.step.map(|step| step.0)).answer().await
     }
+}
+
+/// A state, as it is asked for. What is done is no live job's state, and the server says so.
+fn word(state: State) -> &'static str {
+    State::LIVE.iter().find(|(_, live)| *live == state).map_or("done", |(name, _)| name)
 }
 
 fn topic_path(topic: &str) -> Path {

@@ -44,6 +44,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Exit> {
         Some(("serve", matches)) => serve::run(matches),
         Some(("dev", matches)) => serve::run_dev(matches),
         Some(("beanstalkd", matches)) => serve::beanstalkd::run(matches),
-        _ => Verb::from_arg_matches(matches).map_err(|error| Exit::new(Code::Usage, error))?.run(),
+        _ => Verb::from_arg_matches(matches).map_err(|error| Exit::new(Code::Usage, error))?.run(command()),
     }
 }

@@ -47,6 +47,11 @@ impl Exit {
         Self::new(Code::Failure, message)
     }
 
+    /// The same, with more to say.
+    pub(crate) fn and(self, more: &str) -> Self {
+        Self { message: format!("{}{more}", self.message), ..self }
+    }
+
     /// Says why, and gives the number.
     pub(crate) fn report(self) -> ExitCode {
         if self.code != Code::Closed {

@@ -1,5 +1,6 @@
 //! What the verbs say, on standard output: tables and sentences for people, one JSON object a line for programs.
 
+mod progress;
 mod table;
 mod times;
 
@@ -8,6 +9,7 @@ use std::io::{self, Write as _, stderr, stdout};
 use dwell_wire::job::Job;
 use serde::Serialize;
 
+pub(crate) use self::progress::Progress;
 pub(crate) use self::table::{Align, Table};
 pub(crate) use self::times::{away, span, when};
 use crate::exit::{Code, Exit};
@@ -20,9 +22,14 @@ pub(crate) fn line(text: &str) -> Result<(), Exit> {
 
 /// Prints a value as JSON, on a line of its own.
 pub(crate) fn object(value: &impl Serialize) -> Result<(), Exit> {
+    line(&json_line(value)?)
+}
+
+/// A value as JSON that has no line end.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Exit> {
     let text = serde_json::to_string(value).map_err(|error| Exit::failure(format!("cannot write JSON: {error}")))?;
     // A body is printed exactly as it was sent. Line ends in it stand between values, never inside a string.
-    line(&text.replace(['\n', '\r'], " "))
+    Ok(text.replace(['\n', '\r'], " "))
 }
 
 /// Says something beside the output.
@@ -31,7 +38,8 @@ pub(crate) fn warn(text: &str) {
     drop(writeln!(stderr(), "dwell: {text}"));
 }
 
-fn unwritten(error: &io::Error) -> Exit {
+/// Why a line could not be written to standard output.
+pub(crate) fn unwritten(error: &io::Error) -> Exit {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Exit::new(Code::Closed, ""),
         _ => Exit::failure(format!("cannot write to standard output: {error}")),

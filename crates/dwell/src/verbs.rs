@@ -4,6 +4,7 @@
 //! of them. `server` is what they share; `parse` reads what is typed.
 
 mod body;
+mod clock;
 mod interrupt;
 mod parse;
 mod server;
@@ -11,11 +12,16 @@ mod settle;
 
 mod ack;
 mod backup;
+mod bench;
 mod cancel;
+mod completions;
 mod doctor;
+mod export;
 mod get;
+mod import;
 mod jobs;
 mod lease;
+mod man;
 mod r#move;
 mod nack;
 mod pause;
@@ -28,7 +34,7 @@ mod timeline;
 mod topics;
 mod r#try;
 
-use clap::Subcommand;
+use clap::{Command, Subcommand};
 
 use crate::exit::Exit;
 
@@ -50,15 +56,27 @@ pub(crate) enum Verb {
     Pause(pause::Pause),
     Resume(resume::Resume),
     Try(r#try::Try),
+    Bench(bench::Bench),
+    Export(export::Export),
+    Import(import::Import),
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
     Repair(repair::Repair),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Verb {
     /// Does it.
-    pub(crate) fn run(self) -> Result<(), Exit> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    pub(crate) fn run(self, command: Command) -> Result<(), Exit> {
+        let mut runtime = match &self {
+            Self::Completions(completions) => return completions.run(command),
+            Self::Man(man) => return man.run(command),
+            // What measures must not wait for itself.
+            Self::Bench(_) => tokio::runtime::Builder::new_multi_thread(),
+            _ => tokio::runtime::Builder::new_current_thread(),
+        };
+        let runtime = runtime.enable_all().build();
         let runtime = runtime.map_err(|error| Exit::failure(format!("cannot start: {error}")))?;
         runtime.block_on(self.ask())
     }
@@ -80,9 +98,13 @@ impl Verb {
             Self::Pause(pause) => pause.run().await,
             Self::Resume(resume) => resume.run().await,
             Self::Try(r#try) => r#try.run().await,
+            Self::Bench(bench) => bench.run().await,
+            Self::Export(export) => export.run().await,
+            Self::Import(import) => import.run().await,
             Self::Doctor(doctor) => doctor.run().await,
             Self::Backup(backup) => backup.run(),
             Self::Repair(repair) => repair.run(),
+            Self::Completions(_) | Self::Man(_) => Ok(()),
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("dwell-wire", Only(&[])),
     row("dwell-server", Only(&["dwell-core", "dwell-wire", "beanstalk-protocol"])).in_tests(TESTKIT),
     row("dwell-client", Only(&["dwell-wire"])),
+    row("dwell-testing", Only(&["dwell-core", "dwell-wire", "dwell-server", "dwell-store-embedded", "dwell-client"])),
     row("dwell", Only(ALL_OF_THE_ABOVE)),
     row("dwell-sim", Only(&["dwell-core", "dwell-store-embedded", "dwell-store-testkit"])),
     row("dwell-bench", Anything),

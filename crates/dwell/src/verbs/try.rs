@@ -8,6 +8,7 @@ use dwell_wire::put::{PutJob, PutJobs};
 use dwell_wire::{Code, Duration, Instant};
 use serde::Serialize;
 
+use super::clock::Clock;
 use super::interrupt::Interrupt;
 use super::server::{self, Server};
 use crate::exit::{Exit, of_problem};
@@ -30,24 +31,6 @@ The jobs are on a topic of their own, which is deleted at the end.")]
 pub(crate) struct Try {
     #[command(flatten)]
     server: Server,
-}
-
-/// The server's time, as it passes here.
-struct Clock {
-    server: Instant,
-    here: tokio::time::Instant,
-}
-
-impl Clock {
-    /// Never behind the server by more than a millisecond: lateness is rather shown too long than too short.
-    async fn read(client: &Client) -> Result<Self, Exit> {
-        let here = tokio::time::Instant::now();
-        Ok(Self { server: server::now(client).await?, here })
-    }
-
-    fn now(&self) -> Instant {
-        Instant(self.server.0 + u64::try_from(self.here.elapsed().as_millis()).unwrap_or(u64::MAX))
-    }
 }
 
 #[derive(Serialize)]
@@ -89,7 +72,7 @@ impl Try {
         let mut seen = 0;
         while seen < JOBS.len() {
             let jobs = client.lease(&wanted).await?;
-            let now = clock.now();
+            let now = Instant(clock.micros() / 1_000);
             if jobs.is_empty() {
                 return Err(Exit::failure(format!("no job came within {}", output::span(WAIT.0))));
             }

@@ -2,9 +2,9 @@
 
 use crate::world::{command, run};
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 19] = [
     "put", "get", "move", "cancel", "lease", "ack", "nack", "tail", "topics", "jobs", "timeline", "redrive", "pause",
-    "resume", "try", "doctor",
+    "resume", "try", "bench", "export", "import", "doctor",
 ];
 
 #[test]
@@ -25,4 +25,23 @@ fn the_program_says_what_it_is_for() {
     let help = run(&mut command(&["--help"])).good();
     assert!(help.starts_with("A durable delay queue"), "{help}");
     assert!(help.contains("7 nothing leased in time"), "{help}");
+}
+
+#[test]
+fn shells_and_manuals_know_every_verb() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&mut command(&["completions", shell])).good();
+        for verb in VERBS {
+            assert!(script.contains(verb), "{shell} does not know {verb}");
+        }
+    }
+    let page = run(&mut command(&["man"])).good();
+    assert!(page.contains(".TH dwell 1") && page.contains("Exit codes: 0 ok"), "{page}");
+    for verb in VERBS {
+        assert!(page.contains(verb), "the page does not have {verb}");
+        let own = run(&mut command(&["man", verb])).good();
+        assert!(own.contains(&format!("dwell\\-{verb}")) && own.contains("Example"), "{own}");
+    }
+    assert_eq!(run(&mut command(&["man", "fly"])).bad(2), "dwell: there is no command fly\n");
+    run(&mut command(&["completions", "fly"])).bad(2);
 }

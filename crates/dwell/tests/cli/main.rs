@@ -5,10 +5,12 @@
 
 mod world;
 
+mod bench;
 mod client;
 mod consuming;
 mod doctor;
 mod exit_codes;
+mod export_import;
 mod help;
 mod jobs;
 mod output;
@@ -16,3 +18,4 @@ mod put;
 mod tail;
 mod topics;
 mod try_it;
+mod worker;
