@@ -12,6 +12,7 @@ mod packages;
 mod python;
 mod receivers;
 mod schemathesis;
+mod sdks;
 mod server;
 mod simulation;
 mod stream;
@@ -64,6 +65,11 @@ const STEPS: &[Step] = &[
         name: "receivers",
         about: "the guide's receivers of webhooks, as printed (installs Node, Go and Java)",
         run: receivers::run,
+    },
+    Step {
+        name: "sdks",
+        about: "the clients in Python and TypeScript: types, tests against a server, packages (installs Node)",
+        run: sdks::run,
     },
     Step {
         name: "simulation",

@@ -48,7 +48,8 @@ impl Drop for Server {
     }
 }
 
-fn program(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+/// The server, built as the tests build it.
+pub(crate) fn program(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let built = artifacts::build(workspace)?;
     let is_server = |kinds: &[TargetKind], name: &str| kinds.contains(&TargetKind::Bin) && name == "dwell";
     let server = built.into_iter().find(|artifact| is_server(&artifact.target.kind, &artifact.target.name));
