@@ -28,6 +28,11 @@ impl Path {
         Self(Ok(format!("/v1/{words}")))
     }
 
+    /// One that is not below `/v1`.
+    pub(crate) fn root(word: &str) -> Self {
+        Self(Ok(format!("/{word}")))
+    }
+
     /// Adds a name. One that would make it another path is refused.
     pub(crate) fn name(self, what: &str, name: &str) -> Self {
         Self(self.0.and_then(|mut path| {
@@ -113,7 +118,23 @@ impl Call<'_> {
         self.send().await.map(drop)
     }
 
+    /// Sends the request and reads an answer that may also come with a 503.
+    pub(crate) async fn answer_or_unavailable<T: DeserializeOwned>(self) -> Result<T, Error> {
+        let url = self.client.url.clone();
+        let (status, is_problem, text) = self.exchange().await?;
+        match serde_json::from_slice(&text) {
+            Ok(answer) if status.is_success() || status == StatusCode::SERVICE_UNAVAILABLE => Ok(answer),
+            _ => Err(refused(&url, status, is_problem, &text)),
+        }
+    }
+
     async fn send(self) -> Result<(StatusCode, Vec<u8>), Error> {
+        let url = self.client.url.clone();
+        let (status, is_problem, text) = self.exchange().await?;
+        if status.is_success() { Ok((status, text)) } else { Err(refused(&url, status, is_problem, &text)) }
+    }
+
+    async fn exchange(self) -> Result<(StatusCode, bool, Vec<u8>), Error> {
         let url = format!("{}{}{}", self.client.url, self.path.0?, self.query);
         let mut request = self.client.http.request(self.method, url).timeout(PATIENCE.saturating_add(self.wait));
         if let Some(authorization) = &self.client.authorization {
@@ -126,7 +147,7 @@ impl Call<'_> {
         let response = request.body(self.body).send().await.map_err(lost)?;
         let (status, is_problem) = (response.status(), has_type(&response, "application/problem+json"));
         let text = response.bytes().await.map_err(lost)?.to_vec();
-        if status.is_success() { Ok((status, text)) } else { Err(refused(&self.client.url, status, is_problem, &text)) }
+        Ok((status, is_problem, text))
     }
 }
 

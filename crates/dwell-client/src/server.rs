@@ -1,7 +1,7 @@
 //! The server itself.
 
 use dwell_wire::Duration;
-use dwell_wire::server::{AdvanceClock, Clock, Info};
+use dwell_wire::server::{AdvanceClock, Clock, Health, Info};
 use reqwest::Method;
 
 use crate::call::Path;
@@ -12,6 +12,11 @@ impl Client {
     /// What the server is, promises and allows, and its time.
     pub async fn info(&self) -> Result<Info, Error> {
         self.call(Method::GET, Path::new("info")).answer().await
+    }
+
+    /// Whether the server does its work, and what is not at its best. Needs no token.
+    pub async fn readiness(&self) -> Result<Health, Error> {
+        self.call(Method::GET, Path::root("readyz")).answer_or_unavailable().await
     }
 
     /// The time of a server that was started with `--dev-clock`.

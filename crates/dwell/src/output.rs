@@ -59,6 +59,12 @@ pub(crate) fn short(text: &str) -> String {
     format!("{}{rest}", plain(&text[..cut]))
 }
 
+/// So many of something: `1 job`, `2 jobs`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let many = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{many}")
+}
+
 /// A job's body as people see it.
 pub(crate) fn body(job: &Job) -> String {
     match (&job.body, &job.body_base64) {

@@ -3,8 +3,11 @@
 //! A check has a name and says what it found; one file an area. The first one that fails ends its area: what follows
 //! would only fail for the same reason.
 
+mod machine;
 mod server;
 mod target;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -17,7 +20,8 @@ use crate::output;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  dwell doctor                            the server
+  dwell doctor                            the server, and this machine
+  dwell doctor --data-dir /var/lib/dwell  the directory that a server here uses
   dwell doctor https://example.com/hook   a target, from this machine
 
 A target is sent a sample as a job would be: a POST of null with the topic
@@ -32,6 +36,9 @@ pub(crate) struct Doctor {
     /// What to sign the sample with: whsec_ and base64
     #[arg(long, value_name = "SECRET", env = "DWELL_DELIVER_SECRET", hide_env_values = true)]
     secret: Option<String>,
+    /// The directory of a server on this machine; ./dwell-data if there is one
+    #[arg(long, value_name = "DIR", env = "DWELL_DATA_DIR", conflicts_with = "target")]
+    data_dir: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
 }
@@ -72,9 +79,12 @@ impl Finding {
 
 impl Doctor {
     pub(super) async fn run(self) -> Result<(), Exit> {
-        let findings = match &self.target {
-            Some(target) => target::check(target, self.allow_private_targets, self.secret.as_deref()).await,
-            None => server::check(&self.server.client()?).await,
+        let findings = if let Some(target) = &self.target {
+            target::check(target, self.allow_private_targets, self.secret.as_deref()).await
+        } else {
+            let mut findings = server::check(&self.server).await?;
+            findings.extend(machine::check(self.data_dir.as_deref()));
+            findings
         };
         for finding in &findings {
             self.print(finding)?;

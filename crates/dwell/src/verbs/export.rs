@@ -158,12 +158,13 @@ impl Export {
         if self.server.json && self.output.is_some() {
             return output::object(sum);
         }
-        let mut said = format!("exported {} jobs of {} topics", sum.jobs, sum.topics);
+        let mut said =
+            format!("exported {} of {}", output::counted(sum.jobs, "job"), output::counted(sum.topics, "topic"));
         if sum.held > 0 {
-            said = format!("{said}; {} of them are held by consumers, who may still ack them here", sum.held);
+            said = format!("{said}; held by consumers, who may still ack them here: {}", sum.held);
         }
         if sum.buried_left_out > 0 {
-            said = format!("{said}; {} dead letters are left out (--buried exports them)", sum.buried_left_out);
+            said = format!("{said}; dead letters left out: {} (--buried exports them)", sum.buried_left_out);
         }
         if self.output.is_some() {
             return output::line(&said);

@@ -11,10 +11,10 @@ use crate::exit::{Code, Exit};
 pub(super) struct Server {
     /// The server's address
     #[arg(long, env = "DWELL_URL", default_value = "http://127.0.0.1:3935")]
-    url: String,
+    pub(super) url: String,
     /// What the server asks for, if it was started with --token
     #[arg(long, env = "DWELL_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    pub(super) token: Option<String>,
     /// One JSON object a line instead of text for people
     #[arg(long)]
     pub(super) json: bool,

@@ -28,7 +28,7 @@ fn target(status: &'static str) -> (String, thread::JoinHandle<String>) {
 fn a_server_that_is_well_is_found_to_be() {
     let server = Server::start();
     let said = server.dwell(&["doctor"]).good();
-    assert!(said.contains("ok     server    Dwell ") && said.contains("ok     store     memory"), "{said}");
+    assert!(said.contains("ok     server    Dwell ") && said.contains("note   store     memory"), "{said}");
     let unreachable = run(&mut command(&["doctor", "--url", "http://127.0.0.1:9"]));
     assert_eq!(unreachable.code, 1);
     assert!(unreachable.out.starts_with("WRONG  server"), "{unreachable:?}");
@@ -63,4 +63,25 @@ fn what_is_wrong_with_a_target_is_said() {
         assert_eq!(ran.code, 1, "{ran:?}");
         assert!(ran.out.contains("WRONG") && ran.out.contains(wanted), "{ran:?}");
     }
+}
+
+/// A server that is ahead of this machine, one that needs a token, and one that is not there.
+#[test]
+fn what_is_wrong_with_a_server_is_said_with_its_cure() {
+    let server = Server::start_with(&["--dev-clock"]);
+    let ask = |body: &str| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-s", "-H", "content-type: application/json", "-d", body])
+            .arg(format!("{}/v1/dev/clock", server.url));
+        assert!(curl.output().unwrap().status.success());
+    };
+    ask("{\"advance\": \"1h\"}");
+    let ran = server.dwell(&["doctor"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, "dwell: something is wrong\n"), "{ran:?}");
+    assert!(ran.out.contains("WRONG  clock ") && ran.out.contains("ahead of this machine; set the clocks"), "{ran:?}");
+    let guarded = Server::start_with(&["--token", "secret"]);
+    let refused = guarded.dwell(&["doctor"]);
+    assert!(refused.code == 1 && refused.out.starts_with("WRONG  server"), "{refused:?}");
+    let known = guarded.dwell(&["doctor", "--token", "secret"]).good();
+    assert!(known.contains("ok     exposure  it needs a token"), "{known}");
 }

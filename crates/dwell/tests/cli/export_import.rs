@@ -39,7 +39,7 @@ fn everything_a_put_can_carry_arrives() {
         from.dwell(&[&["put", "orders/close", &id], *way].concat()).good();
     }
     let (lines, said) = export(&from, &[]);
-    assert_eq!(said, "dwell: exported 7 jobs of 1 topics\n");
+    assert_eq!(said, "dwell: exported 7 jobs of 1 topic\n");
     assert_eq!(lines.lines().count(), 7);
     assert!(lines.contains("{\"b\":12345678901234567890, \"a\" : [1,2]}"), "{lines}");
     assert_eq!(to.dwell_with_input(&["import"], lines.as_bytes()).good(), "put 7 jobs\n");
@@ -49,7 +49,7 @@ fn everything_a_put_can_carry_arrives() {
     }
     // What is there once is not there twice.
     let again = to.dwell_with_input(&["import"], lines.as_bytes()).good();
-    assert_eq!(again, "put 0 jobs; 7 were there already\n");
+    assert_eq!(again, "put 0 jobs; already there: 7\n");
     let refused = to.dwell_with_input(&["import", "--if-exists", "reject"], lines.as_bytes());
     assert_eq!((refused.code, refused.out.as_str()), (4, "put 0 jobs\n"), "{refused:?}");
     assert!(refused.err.starts_with("dwell: line 1: "), "{refused:?}");
@@ -64,7 +64,7 @@ fn topics_keep_their_policy_and_jobs_what_they_have_from_it() {
     let topic = r#"{"topic":"t","policy":{"ttr":30000,"retry":{"attempts":3,"backoff":[1000]},"keep_done":5000},"paused":true}"#;
     let made =
         from.dwell_with_input(&["import"], format!("{topic}\n{{\"topic\":\"t\",\"id\":\"a\"}}\n").as_bytes()).good();
-    assert_eq!(made, "put 1 jobs; told 1 topics their policy\n");
+    assert_eq!(made, "put 1 job; set the policy of 1 topic\n");
     let (lines, _) = export(&from, &["t"]);
     let (policy, job) = lines.split_once('\n').unwrap();
     assert_eq!(policy, topic);
@@ -94,8 +94,8 @@ fn what_is_held_or_buried_is_said() {
     assert_eq!(lines.lines().count(), 1);
     assert_eq!(
         said,
-        "dwell: exported 1 jobs of 1 topics; 1 of them are held by consumers, who may still ack them here; \
-         1 dead letters are left out (--buried exports them)\n"
+        "dwell: exported 1 job of 1 topic; held by consumers, who may still ack them here: 1; \
+         dead letters left out: 1 (--buried exports them)\n"
     );
     let (lines, _) = export(&from, &["--buried"]);
     to.dwell_with_input(&["import"], lines.as_bytes()).good();
@@ -119,8 +119,8 @@ fn jobs_from_beanstalk_get_an_id() {
     let number = from.json(&["jobs", "default"]).object()["number"].clone();
     assert_eq!(line["id"], format!("beanstalk-{number}"));
     let to = Server::start();
-    assert_eq!(to.dwell_with_input(&["import"], lines.as_bytes()).good(), "put 1 jobs\n");
-    assert_eq!(to.dwell_with_input(&["import"], lines.as_bytes()).good(), "put 0 jobs; 1 were there already\n");
+    assert_eq!(to.dwell_with_input(&["import"], lines.as_bytes()).good(), "put 1 job\n");
+    assert_eq!(to.dwell_with_input(&["import"], lines.as_bytes()).good(), "put 0 jobs; already there: 1\n");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_the_server_refuses_is_named_by_its_line() {
     let server = Server::start();
     let lines = "{\"topic\":\"t\",\"id\":\"a\",\"delay\":\"9999d\"}\n{\"topic\":\"t\",\"id\":\"b\"}\n{\"topic\":\"-\",\"id\":\"c\"}\n";
     let ran = server.dwell_with_input(&["import"], lines.as_bytes());
-    assert_eq!((ran.code, ran.out.as_str()), (2, "put 1 jobs\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.out.as_str()), (2, "put 1 job\n"), "{ran:?}");
     assert!(ran.err.starts_with("dwell: line 1: ") && ran.err.contains("\ndwell: line 3: "), "{ran:?}");
 }
 
@@ -159,8 +159,8 @@ fn files_are_whole_or_not_there() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     server.dwell(&["put", "t", "a", "--delay", "1h"]).good();
     let said = server.dwell(&["export", "--output", &path("jobs")]).good();
-    assert_eq!(said, "exported 1 jobs of 1 topics\n");
-    assert_eq!(server.dwell(&["import", &path("jobs")]).good(), "put 0 jobs; 1 were there already\n");
+    assert_eq!(said, "exported 1 job of 1 topic\n");
+    assert_eq!(server.dwell(&["import", &path("jobs")]).good(), "put 0 jobs; already there: 1\n");
     let sum = server.json(&["export", "--output", &path("jobs")]).object();
     assert_eq!(sum, json!({"topics": 1, "jobs": 1, "held": 0, "buried_left_out": 0}));
     server.dwell(&["export", "nobody", "--output", &path("none")]).bad(3);

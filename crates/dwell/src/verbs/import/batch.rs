@@ -83,16 +83,16 @@ impl Sum {
     }
 
     fn done(&self) -> String {
-        let mut said = format!("put {} jobs", self.created + self.replaced);
-        for (count, what) in [(self.replaced, "took another's place"), (self.kept, "were there already")] {
+        let mut said = format!("put {}", output::counted(self.created + self.replaced, "job"));
+        for (count, what) in [(self.replaced, "in another's place"), (self.kept, "already there")] {
             if count > 0 {
                 // Writing to a string cannot fail.
-                let _ = write!(said, "; {count} {what}");
+                let _ = write!(said, "; {what}: {count}");
             }
         }
         if self.policies > 0 {
             // Writing to a string cannot fail.
-            let _ = write!(said, "; told {} topics their policy", self.policies);
+            let _ = write!(said, "; set the policy of {}", output::counted(self.policies, "topic"));
         }
         said
     }
