@@ -124,3 +124,8 @@ impl Drop for TestDwell {
         self.shutdown.start();
     }
 }
+
+/// The guide's code, as printed.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/testing-applications.md")]
+struct Guide;

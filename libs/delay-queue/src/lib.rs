@@ -52,3 +52,8 @@ pub use queue::DelayQueue;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The guide's code, as printed.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/timers-in-process.md")]
+struct Guide;

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod bash;
 mod world;
 
 mod bench;
@@ -11,11 +12,13 @@ mod consuming;
 mod doctor;
 mod exit_codes;
 mod export_import;
+mod guides;
 mod help;
 mod jobs;
 mod output;
 mod put;
 mod tail;
 mod topics;
+mod transcripts;
 mod try_it;
 mod worker;
