@@ -105,6 +105,12 @@ impl Running {
     }
 }
 
+/// What has not happened by then does not happen.
+async fn within(test: impl Future<Output = ()>) {
+    let done = tokio::time::timeout(Duration::from_mins(2), test).await;
+    assert!(done.is_ok(), "something was waited for and did not come");
+}
+
 async fn put(client: &Client, ids: std::ops::Range<u32>) {
     let job = |id: u32| PutJob { topic: Some("t".into()), id: Some(id.to_string().into()), ..PutJob::default() };
     client.put_many(&PutJobs { jobs: ids.map(job).collect() }).await.unwrap();
@@ -113,131 +119,147 @@ async fn put(client: &Client, ids: std::ops::Range<u32>) {
 /// Every job that was put is done, whatever happens to the server; a job is given twice only if its ack was not heard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_and_comes_back_finds_its_workers() {
-    let mut server = Durable::start();
-    let client = server.client();
-    put(&client, 0..200).await;
-    let mut running = start(Worker::new(client.clone(), ["t"]).concurrency(8), |_| async { Ok(()) });
-    let mut given = Vec::new();
-    for round in 1..=3_u32 {
-        for _ in 0..20 {
-            given.push(running.given.recv().await.unwrap().0);
+    within(async {
+        let mut server = Durable::start();
+        let client = server.client();
+        put(&client, 0..200).await;
+        let mut running = start(Worker::new(client.clone(), ["t"]).concurrency(8), |_| async { Ok(()) });
+        let mut given = Vec::new();
+        for round in 1..=3_u32 {
+            for _ in 0..20 {
+                given.push(running.given.recv().await.unwrap().0);
+            }
+            server.kill();
+            running.events.lock().unwrap().clear();
+            running.away().await;
+            server.start_again();
+            put(&client, 200 * round..200 * (round + 1)).await;
         }
-        server.kill();
-        running.events.lock().unwrap().clear();
-        running.away().await;
-        server.start_again();
-        put(&client, 200 * round..200 * (round + 1)).await;
-    }
-    while client.topic("t").await.unwrap().counts.ready > 0 {}
-    while client.topic("t").await.unwrap().counts.leased > 0 {
-        // What was leased when the server was killed, and never reached the worker, is still held: nobody has to wait
-        // for that in a test.
-        for job in client.jobs("t", dwell_client::JobsQuery::default()).await.unwrap().jobs {
-            if !given.contains(&job.id) && job.state == State::Leased {
-                let now = dwell_client::wire::change::ChangeJob { delay: Some(Millis(0)), ..Default::default() };
-                drop(client.change("t", &job.id, &now, Guard { force: true, if_match: None }).await);
+        while client.topic("t").await.unwrap().counts.ready > 0 {}
+        while client.topic("t").await.unwrap().counts.leased > 0 {
+            // What was leased when the server was killed, and never reached the worker, is still held: nobody has to wait
+            // for that in a test.
+            for job in client.jobs("t", dwell_client::JobsQuery::default()).await.unwrap().jobs {
+                if !given.contains(&job.id) && job.state == State::Leased {
+                    let now = dwell_client::wire::change::ChangeJob { delay: Some(Millis(0)), ..Default::default() };
+                    drop(client.change("t", &job.id, &now, Guard { force: true, if_match: None }).await);
+                }
+            }
+            while let Ok((id, _)) = running.given.try_recv() {
+                given.push(id);
             }
         }
         while let Ok((id, _)) = running.given.try_recv() {
             given.push(id);
         }
-    }
-    while let Ok((id, _)) = running.given.try_recv() {
-        given.push(id);
-    }
-    let (tally, _) = running.end().await;
-    given.sort_by_key(|id| id.parse::<u32>().unwrap());
-    given.dedup();
-    assert_eq!(given.len(), 800, "every job was given to the worker");
-    assert!(tally.acked + tally.lost >= 800, "{tally:?}");
-    let counts = client.topic("t").await.unwrap().counts;
-    assert_eq!((counts.ready, counts.leased, counts.buried, counts.delayed), (0, 0, 0, 0));
+        let (tally, _) = running.end().await;
+        given.sort_by_key(|id| id.parse::<u32>().unwrap());
+        given.dedup();
+        assert_eq!(given.len(), 800, "every job was given to the worker");
+        assert!(tally.acked + tally.lost >= 800, "{tally:?}");
+        let counts = client.topic("t").await.unwrap().counts;
+        assert_eq!((counts.ready, counts.leased, counts.buried, counts.delayed), (0, 0, 0, 0));
+    })
+    .await;
 }
 
 /// The server is away when a handler ends: what it said is sent when the server is back, because the lease lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_handler_said_is_heard_by_a_server_that_comes_back() {
-    let mut server = Durable::start();
-    let client = server.client();
-    put(&client, 0..1).await;
-    let (go_on, waits) = oneshot::channel();
-    let waits = Arc::new(Mutex::new(Some(waits)));
-    let mut running = start(Worker::new(client.clone(), ["t"]), move |_| {
-        let waits = waits.lock().unwrap().take().unwrap();
-        async move { Ok(waits.await?) }
-    });
-    running.given.recv().await.unwrap();
-    server.kill();
-    go_on.send(()).unwrap();
-    running.away().await;
-    server.start_again();
-    while client.get("t", "0").await.is_ok() {}
-    let (tally, _) = running.end().await;
-    assert_eq!(tally, Tally { acked: 1, ..Tally::default() });
-    let totals = client.topic("t").await.unwrap().totals;
-    assert_eq!((totals.acked, totals.timed_out), (1, 0));
+    within(async {
+        let mut server = Durable::start();
+        let client = server.client();
+        put(&client, 0..1).await;
+        let (go_on, waits) = oneshot::channel();
+        let waits = Arc::new(Mutex::new(Some(waits)));
+        let mut running = start(Worker::new(client.clone(), ["t"]), move |_| {
+            let waits = waits.lock().unwrap().take().unwrap();
+            async move { Ok(waits.await?) }
+        });
+        running.given.recv().await.unwrap();
+        server.kill();
+        go_on.send(()).unwrap();
+        running.away().await;
+        server.start_again();
+        while client.get("t", "0").await.is_ok() {}
+        let (tally, _) = running.end().await;
+        assert_eq!(tally, Tally { acked: 1, ..Tally::default() });
+        let totals = client.topic("t").await.unwrap().totals;
+        assert_eq!((totals.acked, totals.timed_out), (1, 0));
+    })
+    .await;
 }
 
 /// A handler that takes three times as long as its lease keeps it: the job is nobody else's meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_lasts_as_long_as_its_handler() {
-    let server = Durable::start();
-    let client = server.client();
-    put(&client, 0..1).await;
-    let (go_on, waits) = oneshot::channel();
-    let waits = Arc::new(Mutex::new(Some(waits)));
-    let mut running = start(Worker::new(client.clone(), ["t"]).concurrency(2).ttr(Duration::from_secs(1)), move |_| {
-        let waits = waits.lock().unwrap().take().unwrap();
-        async move { Ok(waits.await?) }
-    });
-    running.given.recv().await.unwrap();
-    // Until three leases' worth of extensions were seen.
-    let first = client.get("t", "0").await.unwrap().lease_expires_at.unwrap();
-    while client.get("t", "0").await.unwrap().lease_expires_at.is_none_or(|now| now.0 < first.0 + 3_000) {}
-    go_on.send(()).unwrap();
-    let (tally, events) = running.end().await;
-    assert_eq!(tally, Tally { acked: 1, ..Tally::default() }, "{events:?}");
-    assert_eq!(client.topic("t").await.unwrap().totals.timed_out, 0);
+    within(async {
+        let server = Durable::start();
+        let client = server.client();
+        put(&client, 0..1).await;
+        let (go_on, waits) = oneshot::channel();
+        let waits = Arc::new(Mutex::new(Some(waits)));
+        let mut running =
+            start(Worker::new(client.clone(), ["t"]).concurrency(2).ttr(Duration::from_secs(1)), move |_| {
+                let waits = waits.lock().unwrap().take().unwrap();
+                async move { Ok(waits.await?) }
+            });
+        running.given.recv().await.unwrap();
+        // Until three leases' worth of extensions were seen.
+        let first = client.get("t", "0").await.unwrap().lease_expires_at.unwrap();
+        while client.get("t", "0").await.unwrap().lease_expires_at.is_none_or(|now| now.0 < first.0 + 3_000) {}
+        go_on.send(()).unwrap();
+        let (tally, events) = running.end().await;
+        assert_eq!(tally, Tally { acked: 1, ..Tally::default() }, "{events:?}");
+        assert_eq!(client.topic("t").await.unwrap().totals.timed_out, 0);
+    })
+    .await;
 }
 
 /// The server is away for longer than a lease lasts. The handler hears of it; the job comes again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_ran_out_while_the_server_was_away_is_lost() {
-    let mut server = Durable::start();
-    let client = server.client();
-    put(&client, 0..1).await;
-    let mut running =
-        start(Worker::new(client.clone(), ["t"]).concurrency(2).ttr(Duration::from_secs(1)), |work| async move {
-            if work.attempt == 1 {
-                work.lost().await;
-            }
-            Ok(())
-        });
-    assert_eq!(running.given.recv().await.unwrap().1, 1);
-    server.kill();
-    // The handler ends when it hears that the lease is lost, with no server to ask.
-    while !running.events.lock().unwrap().iter().any(|event| matches!(event, Event::LeaseLost { .. })) {
-        tokio::task::yield_now().await;
-    }
-    server.start_again();
-    assert_eq!(running.given.recv().await.unwrap().1, 2, "it comes again, one attempt later");
-    let (tally, _) = running.end().await;
-    assert_eq!(tally, Tally { acked: 1, lost: 1, ..Tally::default() });
+    within(async {
+        let mut server = Durable::start();
+        let client = server.client();
+        put(&client, 0..1).await;
+        let mut running =
+            start(Worker::new(client.clone(), ["t"]).concurrency(2).ttr(Duration::from_secs(1)), |work| async move {
+                if work.attempt == 1 {
+                    work.lost().await;
+                }
+                Ok(())
+            });
+        assert_eq!(running.given.recv().await.unwrap().1, 1);
+        server.kill();
+        // The handler ends when it hears that the lease is lost, with no server to ask.
+        while !running.events.lock().unwrap().iter().any(|event| matches!(event, Event::LeaseLost { .. })) {
+            tokio::task::yield_now().await;
+        }
+        server.start_again();
+        assert_eq!(running.given.recv().await.unwrap().1, 2, "it comes again, one attempt later");
+        let (tally, _) = running.end().await;
+        assert_eq!(tally, Tally { acked: 1, lost: 1, ..Tally::default() });
+    })
+    .await;
 }
 
 /// A server that is told to stop answers at once, and is not asked like mad while it goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_is_not_asked_in_a_hurry() {
-    let mut server = Durable::start();
-    let client = server.client();
-    client.pause("t", dwell_client::wire::topic::Pause::default()).await.unwrap();
-    let running = start(Worker::new(client.clone(), ["t"]), |_| async { Ok(()) });
-    while client.topic("t").await.unwrap().waiting == 0 {}
-    let pid = rustix::process::Pid::from_child(&server.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    server.child.wait().unwrap();
-    running.away().await;
-    let (tally, events) = running.end().await;
-    assert_eq!(tally, Tally::default());
-    assert!(events.len() < 20, "{events:?}");
+    within(async {
+        let mut server = Durable::start();
+        let client = server.client();
+        client.pause("t", dwell_client::wire::topic::Pause::default()).await.unwrap();
+        let running = start(Worker::new(client.clone(), ["t"]), |_| async { Ok(()) });
+        while client.topic("t").await.unwrap().waiting == 0 {}
+        let pid = rustix::process::Pid::from_child(&server.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        server.child.wait().unwrap();
+        running.away().await;
+        let (tally, events) = running.end().await;
+        assert_eq!(tally, Tally::default());
+        assert!(events.len() < 20, "{events:?}");
+    })
+    .await;
 }
