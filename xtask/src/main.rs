@@ -1,10 +1,11 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask tidy` and `cargo xtask sim`. One module a verb.
+//! The project's own chores: `cargo xtask test`, `tidy`, `sim` and `torture`. One module a verb.
 
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
 mod sim;
 mod test;
 mod tidy;
+mod torture;
 mod workspace;
 
 use std::process::ExitCode;
@@ -30,6 +31,11 @@ enum Chore {
     /// `--seeds N` or `--minutes M` of lives on all cores, `--seed S` to read one, `--planted` to see that bugs are
     /// found.
     Sim(sim::Args),
+    /// Torture the real server: kills, power cuts, failing calls, dead and full disks, clock steps, damage.
+    ///
+    /// `kills --count 1000`, `power-cuts --load full`, `clocks`, `peers`, …; `--help` tells more. What needs root and
+    /// loop devices is skipped without them.
+    Torture(torture::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -39,6 +45,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Test(args) => test::run(&args, &workspace),
         Chore::Tidy(args) => tidy::run(&args, &workspace)?,
         Chore::Sim(args) => sim::run(&args, &workspace)?,
+        Chore::Torture(args) => torture::run(&args, &workspace)?,
     };
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

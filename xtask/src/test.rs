@@ -18,6 +18,7 @@ mod simulation;
 mod stream;
 mod summary;
 mod tally;
+mod torture;
 mod workspace_tests;
 
 use std::time::{Duration, Instant};
@@ -75,6 +76,11 @@ const STEPS: &[Step] = &[
         name: "simulation",
         about: "live seeds of the embedded store for 3 minutes, find every planted bug",
         run: simulation::run,
+    },
+    Step {
+        name: "torture",
+        about: "kills, power cuts and failing calls under a real server (root and loop devices for all of it)",
+        run: torture::run,
     },
 ];
 

@@ -1,6 +1,8 @@
 //! Bugs that can be planted, so that the simulation can show that it finds them.
 //!
-//! Without the feature `planted`, which only `dwell-sim` asks for, [`is`] is a constant and nothing of this is there.
+//! Without the feature `planted`, which only `dwell-sim` asks for, [`is`] is a constant and nothing of this is there: not in
+//! a server that is built by itself (`cargo build --package dwell`). One that is built together with the simulation, as the
+//! tests do, has them and plants the one that `DWELL_PLANTED_BUG` names, for `dwell-torture`.
 
 macro_rules! bugs {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -95,10 +97,17 @@ pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
+/// The bug that the environment plants into the whole process.
+#[cfg(feature = "planted")]
+static OF_THE_PROCESS: std::sync::LazyLock<Option<Bug>> = std::sync::LazyLock::new(|| {
+    let name = std::env::var("DWELL_PLANTED_BUG").ok()?;
+    Some(*Bug::ALL.iter().find(|bug| format!("{bug:?}") == name).expect("DWELL_PLANTED_BUG names a bug"))
+});
+
 /// Whether this bug is there.
 #[cfg(feature = "planted")]
 pub(crate) fn is(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
+    PLANTED.get().or(*OF_THE_PROCESS) == Some(bug)
 }
 
 /// Whether this bug is there: no.

@@ -8,11 +8,12 @@ use cargo_metadata::{Artifact, Message};
 
 use crate::workspace::{PROFILE, Workspace};
 
-/// Builds every example, the server and the simulation; answers all that can be run.
+/// Builds every example, the server, the simulation and the torture; answers all that can be run.
 pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
     let mut cargo = workspace
         .cargo("build")
-        .args(["--workspace", "--examples", "--bin", "dwell", "--bin", "dwell-sim", "--profile", PROFILE])
+        .args(["--workspace", "--examples", "--bin", "dwell", "--bin", "dwell-sim", "--bin", "dwell-torture"])
+        .args(["--profile", PROFILE])
         .arg("--message-format=json-render-diagnostics")
         .stdout(Stdio::piped())
         .spawn()

@@ -1,0 +1,102 @@
+//! Bits that flip in stored files while no server runs. A start must be refused with the file and the place, or make no
+//! difference.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::Outcome;
+use crate::checker::Wrong;
+use crate::fleet::Load;
+use crate::history::Means;
+use crate::job::scramble;
+use crate::run::{Options, Run};
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many
+    #[arg(long, default_value_t = 50)]
+    pub(crate) count: u32,
+}
+
+/// Flips before everything is consumed and judged.
+const PER_ROUND: u32 = 10;
+
+pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
+    let mut run = Run::new(&format!("{} flipped bits", args.count), Load::MIXED, options)?;
+    let (mut loud, mut harmless) = (0, 0);
+    let mut left = args.count;
+    while left > 0 {
+        let mut stage = run.begin()?;
+        stage.start()?;
+        for _ in 0..left.min(PER_ROUND) {
+            stage.load(Duration::from_millis(150)).await;
+            stage.stop()?;
+            stage.fault("flipped bits", Means::Nothing);
+            let flip = Flip::choose(&stage.recipe.data, run.chance(u64::MAX))?;
+            flip.turn()?;
+            match stage.try_start()? {
+                Ok(()) => harmless += 1,
+                Err(not_started) => {
+                    loud += 1;
+                    if !flip.is_named_in(&not_started.said) {
+                        run.wrong(Wrong::Odd, format!("{flip:?} is not named in: {}", not_started.said));
+                    }
+                    flip.turn()?;
+                    stage.start()?;
+                }
+            }
+        }
+        left -= left.min(PER_ROUND);
+        run.end(stage).await?;
+    }
+    println!("  {loud} starts refused with file and offset, {harmless} made no difference");
+    Ok(run.finish())
+}
+
+/// A bit of a file.
+#[derive(Debug)]
+struct Flip {
+    file: PathBuf,
+    offset: u64,
+    bit: u8,
+}
+
+impl Flip {
+    /// Any bit of a byte that is not zero: most of what is zero is not used.
+    fn choose(data: &Path, chance: u64) -> Outcome<Self> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(data)? {
+            let entry = entry?;
+            if entry.metadata()?.len() > 0 && !entry.file_name().to_string_lossy().starts_with("spare") {
+                files.push(entry.path());
+            }
+        }
+        files.sort();
+        let count = u64::try_from(files.len())?;
+        if count == 0 {
+            return Err("there are no files to damage".into());
+        }
+        let file = files.swap_remove(usize::try_from(chance % count)?);
+        let bytes = std::fs::read(&file)?;
+        let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+        let place = scramble(chance) % u64::try_from(used.len().max(1))?;
+        let offset = used.get(usize::try_from(place)?).copied().unwrap_or_default();
+        Ok(Self { file, offset: u64::try_from(offset)?, bit: 1 << (chance >> 61) })
+    }
+
+    fn turn(&self) -> Outcome<()> {
+        let file = File::options().read(true).write(true).open(&self.file)?;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, self.offset)?;
+        file.write_all_at(&[byte[0] ^ self.bit], self.offset)?;
+        Ok(file.sync_data()?)
+    }
+
+    /// Whether words name the file and a place in it.
+    fn is_named_in(&self, words: &str) -> bool {
+        let name = self.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        words.contains(&name)
+    }
+}
