@@ -236,6 +236,8 @@ struct Reading<'a> {
     folded: u64,
     /// What was read and may be nowhere but in memory.
     doubtful: Vec<Doubtful>,
+    /// Where the last segment that was begun ended: its name, the offset, and why there.
+    end: Option<(String, usize, String)>,
 }
 
 impl<'a> Reading<'a> {
@@ -243,7 +245,8 @@ impl<'a> Reading<'a> {
         let engine = Engine::new(settings);
         let eyes = Eyes::new(engine.id_hash());
         let (topics_known, folded) = (0, 0);
-        Self { storage, engine, eyes, last_sequence: 0, epoch: 0, mark: 0, topics_known, folded, doubtful: Vec::new() }
+        let (doubtful, end) = (Vec::new(), None);
+        Self { storage, engine, eyes, last_sequence: 0, epoch: 0, mark: 0, topics_known, folded, doubtful, end }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
@@ -288,8 +291,8 @@ impl<'a> Reading<'a> {
         // All that was written may have been freed: then the topics say how far the journal had come.
         self.last_sequence = self.last_sequence.max(self.topics_known);
         if manifest.clean.is_some_and(|clean| clean.last_sequence > self.last_sequence) {
-            let last = ids.last().copied().unwrap_or(manifest.first_segment);
-            return Err(self.damaged(&segment::name(last), 0, "the last clean stop wrote more than is there"));
+            let last = segment::name(ids.last().copied().unwrap_or(manifest.first_segment));
+            return Err(self.damaged_before(&last, 0, "the last clean stop wrote more than is there"));
         }
         Ok(last)
     }
@@ -339,7 +342,11 @@ impl<'a> Reading<'a> {
         let lost = |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > read;
         let damaged = frame::find_later(bytes, *end, *id).any(lost);
         let damaged = damaged || (planted::is(Bug::FalseAlarm) && why != MISSING);
-        if damaged { Err(self.damaged(name, *end, why)) } else { Ok(Some(*end)) }
+        if damaged {
+            return Err(self.damaged(name, *end, why));
+        }
+        self.end = Some((name.clone(), *end, why.to_owned()));
+        Ok(Some(*end))
     }
 
     /// A frame, before its records: whether it follows those before it.
@@ -350,7 +357,7 @@ impl<'a> Reading<'a> {
         // A run's first frame says how much of the runs before it was there when it began.
         if new_run && self.epoch > 0 && header.durable_through > self.last_sequence {
             let why = format!("the journal was there up to sequence {} when this was written", header.durable_through);
-            return Err(self.damaged(name, frame.offset, &why));
+            return Err(self.damaged_before(name, frame.offset, &why));
         }
         let in_order = if new_run || self.last_sequence == 0 {
             header.first_sequence >= follows
@@ -359,7 +366,7 @@ impl<'a> Reading<'a> {
         };
         if !in_order {
             let why = format!("it goes on at sequence {}, not at {follows}", header.first_sequence);
-            return Err(self.damaged(name, frame.offset, &why));
+            return Err(self.damaged_before(name, frame.offset, &why));
         }
         self.epoch = header.epoch;
         self.mark = self.mark.max(header.now);
@@ -388,6 +395,17 @@ impl<'a> Reading<'a> {
             self.last_sequence = sequence;
         }
         Ok(())
+    }
+
+    /// Something is missing before this place, which shows it: at the start of a segment, the damage is where the one
+    /// before it ended.
+    fn damaged_before(&self, name: &str, offset: usize, shows: &str) -> OpenError {
+        match &self.end {
+            Some((end, at, why)) if offset <= frame::PAGE => {
+                self.damaged(end, *at, &format!("{why}; of {name}, byte {offset}: {shows}"))
+            }
+            _ => self.damaged(name, offset, shows),
+        }
     }
 
     fn damaged(&self, name: &str, offset: usize, why: &str) -> OpenError {

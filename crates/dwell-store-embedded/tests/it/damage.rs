@@ -75,7 +75,9 @@ async fn a_flipped_bit_is_noticed_wherever_it_is() {
                 damaged.open(name).unwrap().write_at(place as u64, &[bytes[place] ^ (1 << (bit % 8))]).unwrap();
                 let last = k + 1 == pages.len();
                 match open(Arc::new(damaged)) {
-                    Err(OpenError::Damaged { file, .. }) => assert_eq!(file, "memory"),
+                    Err(OpenError::Damaged { file, offset, .. }) => {
+                        assert_eq!((file.as_str(), offset), ("memory", *at), "segment {s}, bit {bit}");
+                    }
                     Err(other) => panic!("not how damage is reported: {other}"),
                     // Only what a crash may also have left: the very last frame, and only after a crash.
                     Ok(store) => {
