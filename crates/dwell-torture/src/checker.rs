@@ -50,6 +50,8 @@ struct Job {
     open_moves: u32,
     /// Cancels whose outcome is unknown.
     open_cancels: u32,
+    /// Whether a lease was acked of which only its holder had heard.
+    acked_unseen: bool,
     /// The line at which somebody heard that it was cancelled.
     cancelled: Option<u64>,
     leases: Vec<Lease>,
@@ -156,10 +158,11 @@ impl Checker {
             Ask::Lease { .. } => {}
             Ask::Settle { leases, verb } => {
                 for (key, version) in leases {
-                    self.with_lease(*key, *version, |lease| {
-                        if *verb != Verb::Extend {
-                            lease.settled = Some((*verb, Settled::Unknown));
-                        }
+                    self.with(*key, |job| match job.leases.iter_mut().find(|lease| lease.version == *version) {
+                        Some(lease) if *verb != Verb::Extend => lease.settled = Some((*verb, Settled::Unknown)),
+                        Some(_) => {}
+                        // It was received after a power cut, and counts for nothing; its ack may have been done.
+                        None => job.acked_unseen |= *verb == Verb::Ack,
                     });
                 }
             }
@@ -407,6 +410,7 @@ impl Job {
             real_due,
             open_moves: 0,
             open_cancels: 0,
+            acked_unseen: false,
             cancelled: None,
             leases: Vec::new(),
         }

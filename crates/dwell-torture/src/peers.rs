@@ -1,7 +1,8 @@
 //! The same power cuts and dead disks for other queues, and for Dwell beside them.
 //!
-//! Jobs are put with an hour's delay, in pipelines or batches of a hundred over four connections, and looked for one by
-//! one after the restart. Nothing is consumed.
+//! Jobs are put with an hour's delay, in pipelines or batches over four connections, and looked for one by one after the
+//! restart. Nothing is consumed. Each queue has been started once before, and kills are there to see that a queue that
+//! is merely killed loses nothing.
 
 mod beanstalkd;
 mod dwell;
@@ -45,6 +46,8 @@ struct Peer {
     /// The command that serves a directory at a port.
     command: fn(&Options, &Path, u16) -> Outcome<Vec<OsString>>,
     connect: fn(u16) -> Outcome<Box<dyn Connection>>,
+    /// Jobs of a pipeline or batch: what syncs each of them gets few at a time, or none would be through in time.
+    batch: u64,
 }
 
 /// A connection of a client.
@@ -56,11 +59,16 @@ trait Connection: Send {
 }
 
 const PEERS: [Peer; 5] = [
-    Peer { name: "Dwell, default", command: dwell::command, connect: dwell::connect },
-    Peer { name: "beanstalkd `-b`, default", command: beanstalkd::default, connect: beanstalkd::connect },
-    Peer { name: "beanstalkd `-b -f0`", command: beanstalkd::always, connect: beanstalkd::connect },
-    Peer { name: "Redis, AOF `everysec` (default)", command: redis::every_second, connect: redis::connect },
-    Peer { name: "Redis, AOF `always`", command: redis::always, connect: redis::connect },
+    Peer { name: "Dwell, default", command: dwell::command, connect: dwell::connect, batch: BATCH },
+    Peer { name: "beanstalkd `-b`, default", command: beanstalkd::default, connect: beanstalkd::connect, batch: BATCH },
+    Peer { name: "beanstalkd `-b -f0`", command: beanstalkd::always, connect: beanstalkd::connect, batch: 4 },
+    Peer {
+        name: "Redis, AOF `everysec` (default)",
+        command: redis::every_second,
+        connect: redis::connect,
+        batch: BATCH,
+    },
+    Peer { name: "Redis, AOF `always`", command: redis::always, connect: redis::connect, batch: BATCH },
 ];
 
 const CONNECTIONS: u64 = 4;
@@ -146,8 +154,8 @@ async fn torture(peer: &Peer, options: &Options, disk: &mut Disk, fault: Fault, 
     let phase = Arc::new(AtomicU8::new(ALIVE));
     let mut threads = Vec::new();
     for number in 0..CONNECTIONS {
-        let (connection, phase) = ((peer.connect)(port)?, Arc::clone(&phase));
-        threads.push(thread::spawn(move || put_all(connection, number << 40, &phase)));
+        let (connection, phase, batch) = ((peer.connect)(port)?, Arc::clone(&phase), peer.batch);
+        threads.push(thread::spawn(move || put_all(connection, number << 40, batch, &phase)));
     }
     sleep(Duration::from_millis(1_300)).await;
     if fault == Fault::PowerCut {
@@ -185,7 +193,7 @@ async fn torture(peer: &Peer, options: &Options, disk: &mut Disk, fault: Fault, 
 }
 
 /// Puts until told otherwise; what was acknowledged, and how much of it after the disk had died.
-fn put_all(mut connection: Box<dyn Connection>, mut first: u64, phase: &AtomicU8) -> (Vec<u64>, u64) {
+fn put_all(mut connection: Box<dyn Connection>, mut first: u64, batch: u64, phase: &AtomicU8) -> (Vec<u64>, u64) {
     let (mut names, mut after) = (Vec::new(), 0);
     loop {
         let before = phase.load(Ordering::SeqCst);
@@ -193,7 +201,7 @@ fn put_all(mut connection: Box<dyn Connection>, mut first: u64, phase: &AtomicU8
             return (names, after);
         }
         // What has no answer may or may not be there, and counts for nothing.
-        let put = connection.put(first, BATCH).unwrap_or_default();
+        let put = connection.put(first, batch).unwrap_or_default();
         if put.is_empty() {
             pause();
         }
@@ -201,7 +209,7 @@ fn put_all(mut connection: Box<dyn Connection>, mut first: u64, phase: &AtomicU8
         if matches!(phase.load(Ordering::SeqCst), ALIVE | DEAD) {
             names.extend(put);
         }
-        first += BATCH;
+        first += batch;
     }
 }
 

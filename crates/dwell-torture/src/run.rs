@@ -231,6 +231,12 @@ impl Stage {
         self.server.as_ref().ok_or("there is no server")?.process.signal(signal)
     }
 
+    /// What the server says, if its store has failed.
+    pub(crate) async fn failure(&self) -> Option<String> {
+        let asked = self.server.as_ref()?.client.info().await;
+        asked.err().filter(|error| error.code().is_some_and(|code| code.status() == 503)).map(|error| error.to_string())
+    }
+
     /// Ends the server as a crash would.
     pub(crate) fn kill(&mut self) -> Outcome<()> {
         let mut server = self.server.take().ok_or("there is no server")?;

@@ -97,7 +97,7 @@ fn judge_end(report: &mut Report, key: Key, job: &Job, is_left: bool) {
     let acks = job.leases.iter().filter_map(|lease| lease.settled).filter(|(verb, _)| *verb == Verb::Ack);
     let acks: Vec<Settled> = acks.map(|(_, settled)| settled).collect();
     let is_over = job.cancelled.is_some() || acks.iter().any(|ack| matches!(ack, Settled::Done(_)));
-    let may_be_over = job.open_cancels > 0 || acks.contains(&Settled::Unknown);
+    let may_be_over = job.open_cancels > 0 || job.acked_unseen || acks.contains(&Settled::Unknown);
     match job.put {
         _ if is_left && is_over => {
             report.wrong(Wrong::Resurrected, || format!("{key} was acked or cancelled and is there at the end"));

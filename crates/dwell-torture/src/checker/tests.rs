@@ -168,6 +168,10 @@ fn what_is_answered_after_a_power_cut_counts_for_nothing() {
     clean(&told(|story, job| {
         story.fault(Means::NoMachine).put(job).up();
     }));
+    // Nor does a lease, but who received it may well have acked the job.
+    clean(&told(|story, job| {
+        story.put(job).after(1_500).fault(Means::NoMachine).lease(job, due(job), 11, 1).ack(job, 11).up();
+    }));
 }
 
 #[test]

@@ -60,7 +60,8 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
             stage.recipe.wrapper = wrapper(&trace, call, *nth)?;
             match stage.try_start()? {
                 Ok(()) => {
-                    stage.load(Duration::from_millis(120)).await;
+                    // Later calls come later.
+                    stage.load(Duration::from_millis(120 + 4 * u64::from(*nth))).await;
                     stage.kill()?;
                 }
                 Err(not_started) => {

@@ -1,5 +1,5 @@
-//! Bits that flip in stored files while no server runs. A start must be refused with the file and the place, or make no
-//! difference.
+//! Bits that flip in stored files while no server runs. A start must be refused with the file and the place, or the store
+//! must fail where it meets the damage, or it makes no difference.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -25,19 +25,33 @@ const PER_ROUND: u32 = 10;
 
 pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
     let mut run = Run::new(&format!("{} flipped bits", args.count), Load::MIXED, options)?;
-    let (mut loud, mut harmless) = (0, 0);
+    let (mut loud, mut later, mut harmless) = (0, 0, 0);
     let mut left = args.count;
     while left > 0 {
         let mut stage = run.begin()?;
         stage.start()?;
         for _ in 0..left.min(PER_ROUND) {
             stage.load(Duration::from_millis(150)).await;
+            if let Some(said) = stage.failure().await {
+                return Err(format!("the store has failed and nothing is damaged: {said}").into());
+            }
             stage.stop()?;
             stage.fault("flipped bits", Means::Nothing);
             let flip = Flip::choose(&stage.recipe.data, run.chance(u64::MAX))?;
             flip.turn()?;
             match stage.try_start()? {
-                Ok(()) => harmless += 1,
+                Ok(()) => {
+                    stage.load(Duration::from_millis(400)).await;
+                    let said = stage.failure().await;
+                    let is_loud = said.is_some();
+                    (later, harmless) = (later + u32::from(is_loud), harmless + u32::from(!is_loud));
+                    if said.is_some_and(|said| !flip.is_named_in(&said)) {
+                        run.wrong(Wrong::Odd, format!("{flip:?} is not named where the store fails"));
+                    }
+                    stage.kill()?;
+                    flip.mend()?;
+                    stage.start()?;
+                }
                 Err(not_started) => {
                     loud += 1;
                     if !flip.is_named_in(&not_started.said) {
@@ -51,7 +65,7 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
         left -= left.min(PER_ROUND);
         run.end(stage).await?;
     }
-    println!("  {loud} starts refused with file and offset, {harmless} made no difference");
+    println!("  {loud} starts refused with the file, {later} stores failed later, {harmless} made no difference");
     Ok(run.finish())
 }
 
@@ -92,6 +106,12 @@ impl Flip {
         file.read_exact_at(&mut byte, self.offset)?;
         file.write_all_at(&[byte[0] ^ self.bit], self.offset)?;
         Ok(file.sync_data()?)
+    }
+
+    /// Turns it back after a server has run, if the file is of those that never change and is still there.
+    fn mend(&self) -> Outcome<()> {
+        let is_run = self.file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("run-"));
+        if is_run && self.file.exists() { self.turn() } else { Ok(()) }
     }
 
     /// Whether words name the file and a place in it.

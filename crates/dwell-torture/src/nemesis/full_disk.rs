@@ -48,12 +48,12 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
         stage.load(Duration::from_millis(700)).await;
         stage.fault("full disks", Means::Nothing);
         let filler = disk.root().join("filler");
-        fill(&filler)?;
+        fill(&filler).await?;
         stage.load(Duration::from_secs(args.seconds)).await;
         stage.fault("kills on a full disk", Means::Nothing);
         stage.kill()?;
         stage.start()?;
-        fill(&filler)?;
+        fill(&filler).await?;
         stage.load(Duration::from_secs(args.seconds)).await;
         std::fs::remove_file(&filler)?;
         if !resumes(&mut stage).await {
@@ -82,12 +82,16 @@ async fn resumes(stage: &mut Stage) -> bool {
     false
 }
 
-/// Writes until nothing more will go: first large pieces, then small ones.
-fn fill(path: &Path) -> Outcome<()> {
+/// Writes until nothing more will go: first large pieces, then blocks. Off the thread that hears signals.
+async fn fill(path: &Path) -> Outcome<()> {
     let mut file = File::options().create(true).append(true).open(path)?;
-    for piece in [1 << 20, 4_096, 1] {
-        let piece = vec![0x5a_u8; piece];
-        while file.write_all(&piece).is_ok() && file.sync_data().is_ok() {}
-    }
-    Ok(())
+    let filled = tokio::task::spawn_blocking(move || {
+        for piece in [1 << 20, 4_096] {
+            let piece = vec![0x5a_u8; piece];
+            while file.write_all(&piece).is_ok() {}
+            // Whether all of it is on disk makes no difference.
+            drop(file.sync_data());
+        }
+    });
+    Ok(filled.await?)
 }
