@@ -49,7 +49,7 @@ const STEPS: &[Step] = &[
     Step { name: "examples", about: "build every example, run the fast ones", run: examples::run },
     Step {
         name: "redis",
-        about: "the tests of the HTTP API once more, on Redis (needs redis-server)",
+        about: "the tests of every edge once more, on Redis (needs redis-server)",
         run: http_on_redis::run,
     },
     Step {

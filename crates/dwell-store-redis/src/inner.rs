@@ -21,7 +21,7 @@ use crate::record::{self, number_bytes, version_bytes};
 use crate::reply::Reply;
 use crate::script::{self, Script};
 use crate::status::Health;
-use crate::waiters::Waiters;
+use crate::waiters::{Looks, Waiters};
 
 /// Jobs of one call of a script: more would keep the engine from others for too long.
 pub(crate) const CALL_JOBS: usize = 100;
@@ -39,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) defaults: Defaults,
     pub(crate) max_topics: usize,
     pub(crate) waiters: Waiters,
+    pub(crate) looks: Looks,
     pub(crate) health: Health,
     pub(crate) closed: AtomicBool,
     /// The largest count of a number seen.
@@ -127,6 +128,7 @@ impl Inner {
             defaults,
             max_topics,
             waiters: Waiters::default(),
+            looks: Looks::none(),
             health,
             closed: AtomicBool::new(false),
             greatest: AtomicU64::new(0),

@@ -27,6 +27,8 @@ const LAYOUT: &str = "1";
 const FIRST_SUBSCRIPTION: Duration = Duration::from_secs(5);
 /// How often the engine's health is looked at.
 const EXAMINATION: Duration = Duration::from_secs(10);
+/// How long an end waits for looks under way, so that what they find for nobody is given back.
+const LAST_LOOKS: Duration = Duration::from_secs(2);
 
 /// A store on Redis.
 pub struct RedisStore {
@@ -236,6 +238,9 @@ impl Store for RedisStore {
         Box::pin(async move {
             self.inner.closed.store(true, Ordering::SeqCst);
             self.inner.waiters.close();
+            if tokio::time::timeout(LAST_LOOKS, self.inner.looks.end()).await.is_err() {
+                tracing::warn!("Redis did not answer; leases that nobody received run out");
+            }
             for task in self.tasks.lock().expect("nobody panics while holding it").drain(..) {
                 task.abort();
             }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use dwell_core::{LeaseFrom, LeaseRequest, LeasedJob, StoreError, Timestamp, TopicName, limits};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::inner::Inner;
@@ -183,13 +183,7 @@ pub(crate) async fn lease(inner: &Arc<Inner>, request: LeaseRequest) -> Result<V
 }
 
 /// Sleeps until it is time to look again, or to go.
-async fn rest(
-    inner: &Inner,
-    place: &Place<'_>,
-    mut next: Instant,
-    deadline: Instant,
-    moves: &mut tokio::sync::watch::Receiver<()>,
-) {
+async fn rest(inner: &Inner, place: &Place<'_>, mut next: Instant, deadline: Instant, moves: &mut watch::Receiver<()>) {
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(next.min(deadline)) => return,
@@ -217,7 +211,9 @@ fn when(inner: &Inner, at: Option<Timestamp>) -> Instant {
 async fn look(inner: &Arc<Inner>, request: &Arc<LeaseRequest>) -> Result<crate::verbs::Attempt, StoreError> {
     let (answer, receiver) = oneshot::channel();
     let (task_inner, task_request) = (Arc::clone(inner), Arc::clone(request));
+    let under_way = inner.looks.begin();
     tokio::spawn(async move {
+        let _under_way = under_way;
         let attempt = task_inner.attempt(&task_request).await;
         if let Err(Ok(unwanted)) = answer.send(attempt) {
             task_inner.give_back(unwanted.jobs).await;
@@ -241,7 +237,40 @@ impl Drop for Received<'_> {
             && !attempt.jobs.is_empty()
         {
             let inner = Arc::clone(self.inner);
-            tokio::spawn(async move { inner.give_back(attempt.jobs).await });
+            let under_way = inner.looks.begin();
+            tokio::spawn(async move {
+                inner.give_back(attempt.jobs).await;
+                drop(under_way);
+            });
         }
+    }
+}
+
+/// Looks under way: what they find for those who have gone is given back before the store is closed.
+pub(crate) struct Looks(watch::Sender<usize>);
+
+/// One of them, until it is dropped.
+struct UnderWay(watch::Sender<usize>);
+
+impl Looks {
+    pub(crate) fn none() -> Self {
+        Self(watch::Sender::new(0))
+    }
+
+    fn begin(&self) -> UnderWay {
+        self.0.send_modify(|looks| *looks += 1);
+        UnderWay(self.0.clone())
+    }
+
+    /// Waits until there are none.
+    pub(crate) async fn end(&self) {
+        // The sender is here: it cannot be closed.
+        self.0.subscribe().wait_for(|looks| *looks == 0).await.ok();
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|looks| *looks -= 1);
     }
 }

@@ -1,6 +1,7 @@
 //! The engine ends and comes back; servers come and go.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use dwell_core::{Delay, JobId, LeaseRequest, Lookup, NewJob, Settle, State, Store, TopicName, Ttr, Verdict, When};
@@ -194,4 +195,29 @@ async fn full_memory_refuses_puts_and_nothing_else() {
     let all = LeaseRequest { auto_ack: true, ..LeaseRequest::of(topic()).up_to(1_000) };
     while !store.lease(all.clone()).await.unwrap().is_empty() {}
     assert!(store.put(vec![job("again", 0)]).await.unwrap()[0].is_ok(), "it resumes by itself");
+}
+
+/// A look that is under way when its consumer goes may still find a job. A store that ends gives it back first.
+#[test]
+fn what_was_found_for_nobody_is_given_back_before_the_end() {
+    let server = Server::start();
+    let config = config(&server);
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let lasting = runtime();
+    let other = lasting.block_on(open(&config));
+    for round in 0..20 {
+        lasting.block_on(other.put(vec![job(&round.to_string(), 0)])).unwrap();
+        let passing = runtime();
+        passing.block_on(async {
+            let store = open(&config).await;
+            let mut gone = Box::pin(store.lease(patient()));
+            let begun = std::future::poll_fn(|context| Poll::Ready(gone.as_mut().poll(context).is_pending()));
+            assert!(begun.await, "the look is under way");
+            drop(gone);
+            store.close().await.unwrap();
+        });
+        passing.shutdown_background();
+        let info = lasting.block_on(other.topic(topic())).unwrap().unwrap();
+        assert_eq!((info.counts[State::Ready], info.counts[State::Leased]), (round + 1, 0), "in round {round}");
+    }
 }

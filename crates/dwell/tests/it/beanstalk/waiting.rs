@@ -23,6 +23,7 @@ fn a_reserve_waits_for_a_job() {
     assert_eq!(producer.document("stats")["current-waiting"], "0");
 }
 
+/// Each put is handed over before the next: where servers share a store, who is woken gets the best that is there by then.
 #[test]
 fn those_who_wait_are_served_in_turn() {
     let server = server();
@@ -31,8 +32,9 @@ fn those_who_wait_are_served_in_turn() {
     parked(&mut producer, "1");
     second.send("reserve-with-timeout 30\r\n");
     parked(&mut producer, "2");
-    let (a, b) = (producer.put("9 0 60", "a"), producer.put("1 0 60", "b"));
+    let a = producer.put("9 0 60", "a");
     assert_eq!(first.reply(), format!("RESERVED {a} 1\na"));
+    let b = producer.put("1 0 60", "b");
     assert_eq!(second.reply(), format!("RESERVED {b} 1\nb"));
 }
 
