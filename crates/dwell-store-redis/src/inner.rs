@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::keys::Keys;
 use crate::link::{Call, Link, Trouble, out_of_reach};
+use crate::numbers::Numbers;
 use crate::record::{self, number_bytes, version_bytes};
 use crate::reply::Reply;
 use crate::script::{self, Script};
@@ -40,6 +41,7 @@ pub(crate) struct Inner {
     pub(crate) max_topics: usize,
     pub(crate) waiters: Waiters,
     pub(crate) looks: Looks,
+    pub(crate) numbers: Numbers,
     pub(crate) health: Health,
     pub(crate) closed: AtomicBool,
     /// The largest count of a number seen.
@@ -129,6 +131,7 @@ impl Inner {
             max_topics,
             waiters: Waiters::default(),
             looks: Looks::none(),
+            numbers: Numbers::default(),
             health,
             closed: AtomicBool::new(false),
             greatest: AtomicU64::new(0),

@@ -16,6 +16,7 @@ mod script;
 mod clock;
 mod dice;
 mod link;
+mod numbers;
 mod status;
 
 mod inner;

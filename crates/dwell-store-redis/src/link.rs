@@ -58,7 +58,7 @@ impl Call {
 }
 
 /// What went wrong with a call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     /// The engine has no memory left for what takes some.
     Full,

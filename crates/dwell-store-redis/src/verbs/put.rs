@@ -51,7 +51,7 @@ impl Inner {
         let mut answers: Vec<Option<Answer>> = Vec::new();
         answers.resize_with(jobs.len(), || None);
         let mut topics: BTreeMap<TopicName, Vec<Item>> = BTreeMap::new();
-        let first = match self.reserve(jobs.len()).await {
+        let first = match self.numbers.take(jobs.len(), |wanted| self.reserve(wanted)).await {
             Ok(first) => first,
             Err(Trouble::Full) => return Ok(vec![Err(PutError::StorageFull); jobs.len()]),
             Err(trouble) => return Err(trouble.into()),
