@@ -26,6 +26,14 @@ fn every_verb_has_help_with_an_example() {
 }
 
 #[test]
+fn every_source_of_an_import_has_help_with_an_example() {
+    assert!(run(&mut command(&["--help"])).good().contains("\n  import "));
+    let help = run(&mut command(&["import", "redis-zset", "--help"])).good();
+    assert!(help.contains("Examples:\n  dwell import redis-zset "), "{help}");
+    assert!(help.contains("--json") && help.contains("--url") && help.contains("--token"), "{help}");
+}
+
+#[test]
 fn the_program_says_what_it_is_for() {
     let help = run(&mut command(&["--help"])).good();
     assert!(help.starts_with("A durable delay queue"), "{help}");

@@ -1,5 +1,6 @@
 //! Servers that keep their jobs in Redis: several on one, and what becomes of them when something breaks.
 
+mod import;
 mod proxy;
 mod torture;
 
