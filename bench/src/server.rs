@@ -28,6 +28,17 @@ impl Process {
         Ok(line.split_whitespace().nth(1).ok_or("the size is a number")?.parse()?)
     }
 
+    /// Seconds of processor time that it has used, to the hundredth.
+    pub fn cpu(&self) -> Outcome<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        let fields = stat.rsplit(") ").next().ok_or("a name in brackets")?;
+        let mut ticks = 0_u32;
+        for field in fields.split(' ').skip(11).take(2) {
+            ticks += field.parse::<u32>()?;
+        }
+        Ok(f64::from(ticks) / 100.0)
+    }
+
     /// Ends it as a crash would.
     pub fn kill(&mut self) -> Outcome<()> {
         self.0.kill()?;
@@ -53,13 +64,18 @@ pub struct Server {
 impl Server {
     /// Starts a server on a free port with its jobs in `directory` and these flags.
     pub fn start(binary: &Path, directory: &Path, flags: &[&str]) -> Outcome<Self> {
-        let data = directory.join("data");
-        let mut process = Command::new(binary)
-            .args(["serve", "--listen", "127.0.0.1:0", "--memory", "8GiB", "--data-dir"])
-            .arg(data)
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "8GiB", "--data-dir"]);
+        Self::launch(command.arg(directory.join("data")).args(flags))
+    }
+
+    /// Starts a server on a free port with its jobs in the store at `url`.
+    pub fn start_on(binary: &Path, url: &str) -> Outcome<Self> {
+        Self::launch(Command::new(binary).args(["serve", "--listen", "127.0.0.1:0", "--store", url]))
+    }
+
+    fn launch(command: &mut Command) -> Outcome<Self> {
+        let mut process = command.stdout(Stdio::piped()).spawn()?;
         let stdout = process.stdout.take().ok_or("its output is piped")?;
         let process = Process(process);
         for line in BufReader::new(stdout).lines() {
@@ -73,6 +89,11 @@ impl Server {
     /// Kibibytes of memory that it holds.
     pub fn memory(&self) -> Outcome<u64> {
         self.process.memory()
+    }
+
+    /// Seconds of processor time that it has used.
+    pub fn cpu(&self) -> Outcome<f64> {
+        self.process.cpu()
     }
 
     /// Ends it.

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use dwell_bench::Outcome;
-use dwell_bench::server;
+use dwell_bench::program::{self, print};
 
 use self::load::Load;
 use self::peers::{PEERS, Peer};
@@ -68,20 +68,11 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            drop(writeln!(std::io::stderr(), "error: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    program::main(|| run(&Args::parse()))
 }
 
 fn run(args: &Args) -> Outcome<()> {
-    let binary = match &args.dwell {
-        Some(binary) => binary.clone(),
-        None => server::build()?,
-    };
+    let binary = program::binary(args.dwell.as_deref())?;
     let peers: Vec<&Peer> = PEERS.iter().filter(|peer| peer.name.contains(&args.peer)).collect();
     let names: Vec<&str> = peers.iter().map(|peer| peer.name).collect();
     print(&format!("| round | jobs/s | {} | Dwell : `-b` | Dwell : `-b -f0` | a sync, ms |", names.join(" | ")))?;
@@ -125,11 +116,6 @@ fn sync_time(directory: &Path) -> Outcome<f64> {
     }
     times.sort_by(f64::total_cmp);
     Ok(times[times.len() / 2])
-}
-
-fn print(line: &str) -> Outcome<()> {
-    writeln!(std::io::stdout(), "{line}")?;
-    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "measuring is about time")]

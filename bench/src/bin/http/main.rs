@@ -7,14 +7,13 @@ mod load;
 mod parked;
 mod redis;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
 
 use clap::Parser;
 use dwell_bench::Outcome;
-use dwell_bench::server::{self, Server};
+use dwell_bench::program::{self, print};
+use dwell_bench::server::Server;
 
 /// Measure durable puts over HTTP, beside Redis with a sorted set and a hash.
 ///
@@ -61,20 +60,11 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            drop(writeln!(std::io::stderr(), "error: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    program::main(|| run(&Args::parse()))
 }
 
 fn run(args: &Args) -> Outcome<()> {
-    let binary = match &args.dwell {
-        Some(binary) => binary.clone(),
-        None => server::build()?,
-    };
+    let binary = program::binary(args.dwell.as_deref())?;
     print(
         "| round | Redis script, calls/s | single puts, jobs/s | ratio | batched puts, jobs/s | ratio |\n|---|---|---|---|---|---|",
     )?;
@@ -100,16 +90,4 @@ fn on_fresh_server<T>(args: &Args, binary: &Path, measure: impl FnOnce(&str) -> 
     let measured = measure(&server.address);
     server.stop()?;
     measured
-}
-
-fn print(line: &str) -> Outcome<()> {
-    writeln!(std::io::stdout(), "{line}")?;
-    Ok(())
-}
-
-#[expect(clippy::disallowed_methods, reason = "measuring is about time")]
-fn seconds<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(T, f64)> {
-    let start = Instant::now();
-    let done = work()?;
-    Ok((done, start.elapsed().as_secs_f64()))
 }

@@ -4,23 +4,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use dwell_bench::Outcome;
+use dwell_bench::http::{Connection, request};
+use dwell_bench::program::print;
 use dwell_bench::server::Server;
 use tokio::runtime::Builder;
 
-use crate::load::Connection;
-use crate::{Args, print};
+use crate::Args;
 
 /// Parks consumers, one connection each, and says how much larger the server became.
 pub(crate) fn measure(args: &Args, binary: &Path) -> Outcome<()> {
     let directory = tempfile::tempdir_in(&args.directory)?;
     let server = Server::start(binary, directory.path(), &[])?;
     let before = server.memory()?;
-    let body = "{\"wait\": \"60s\"}";
-    let request = format!(
-        "POST /v1/topics/parked/lease HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    );
+    let request = request("POST", "/v1/topics/parked/lease", "{\"wait\": \"60s\"}");
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let after = runtime.block_on(async {
         let mut connections = Vec::with_capacity(args.parked);

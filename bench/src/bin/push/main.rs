@@ -9,14 +9,13 @@ mod lateness;
 mod rate;
 mod receivers;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 use dwell_bench::Outcome;
-use dwell_bench::server::{Server, build};
+use dwell_bench::program::{self, now, print, share};
+use dwell_bench::server::Server;
 
 /// Measure push delivery to receivers on this machine.
 ///
@@ -58,23 +57,14 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            drop(writeln!(std::io::stderr(), "error: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    program::main(|| run(&Args::parse()))
 }
 
 /// One part of the whole.
 type Part = fn(&Args, &Path) -> Outcome<()>;
 
 fn run(args: &Args) -> Outcome<()> {
-    let binary = match &args.dwell {
-        Some(binary) => binary.clone(),
-        None => build()?,
-    };
+    let binary = program::binary(args.dwell.as_deref())?;
     let parts: [(&str, Part); 3] =
         [("rate", rate::measure), ("lateness", lateness::measure), ("isolation", isolation::measure)];
     for (name, part) in parts {
@@ -90,22 +80,4 @@ fn server(args: &Args, binary: &Path) -> Outcome<(Server, tempfile::TempDir)> {
     let directory = tempfile::tempdir_in(&args.directory)?;
     let flags = ["--allow-private-targets", "--log", "error"];
     Ok((Server::start(binary, directory.path(), &flags)?, directory))
-}
-
-fn print(line: &str) -> Outcome<()> {
-    writeln!(std::io::stdout(), "{line}")?;
-    Ok(())
-}
-
-/// Milliseconds since 1970, and a part of one.
-#[expect(clippy::disallowed_methods, reason = "measuring is about time")]
-fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1_000.0)
-}
-
-/// The value that so much of all is not above.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
-fn share(sorted: &[f64], share: f64) -> f64 {
-    let index = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1));
-    sorted.get(index - 1).copied().unwrap_or(f64::NAN)
 }
