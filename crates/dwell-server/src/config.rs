@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use dwell_core::limits;
 
-use crate::auth::Tokens;
+use crate::auth::Access;
 use crate::delivery::DeliveryConfig;
 use crate::metrics::Metrics;
 
 /// What a server is told before it starts.
 #[derive(Clone)]
 pub struct Config {
-    /// Who may talk to it; none: everyone who can reach it.
-    pub tokens: Tokens,
+    /// Who may talk to it and do what; without tokens: everyone who can reach it, everything.
+    pub access: Access,
     /// Bytes of a body.
     pub max_body: usize,
     /// Connections at once; more are answered `overloaded` and closed.
@@ -32,7 +32,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            tokens: Tokens::default(),
+            access: Access::default(),
             max_body: limits::DEFAULT_MAX_BODY,
             max_connections: 16_384,
             drain: Duration::from_secs(10),
@@ -45,7 +45,7 @@ impl Default for Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("tokens", &self.tokens).field("max_body", &self.max_body).finish_non_exhaustive()
+        f.debug_struct("Config").field("access", &self.access).field("max_body", &self.max_body).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The HTTP API.
 //!
 //! - `accept` takes connections, `connection` looks after one, `service` is the way of a request: guard, credential,
-//!   route.
+//!   route, `access`.
 //! - One file a resource: `jobs`, `batches`, `leases`, `settle`, `topics`, `lists`, `timeline`, `dead_letters`,
 //!   `test_delivery`, `server`, `clock`.
 //! - `body`, `query` and `names` read what comes in, `rest` what is left of it; `read` turns what travels into what a
@@ -12,6 +12,7 @@ mod accept;
 mod connection;
 mod service;
 
+mod access;
 mod auth;
 mod guard;
 

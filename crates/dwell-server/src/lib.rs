@@ -18,7 +18,7 @@ pub mod http;
 pub mod metrics;
 pub mod shutdown;
 
-pub use auth::Tokens;
+pub use auth::{Access, Scope, Scopes, Token, Tokens};
 pub use config::{Config, MovableClock};
 pub use delivery::{DeliveryConfig, Guard};
 pub use http::serve;

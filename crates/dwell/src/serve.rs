@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use clap::{ArgMatches, Command};
 use dwell_core::Store;
-use dwell_server::Shutdown;
 use dwell_server::beanstalk::{self, Draining};
+use dwell_server::{Access, Shutdown};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -75,7 +75,7 @@ async fn serve(settings: Settings) -> Result<(), Exit> {
     }
     banner::print(&settings, listener.as_ref(), place.as_ref(), &*store).await?;
     let config = dwell_server::Config {
-        tokens: settings.tokens.clone(),
+        access: Access::new(settings.tokens.clone()),
         max_body: settings.max_body,
         max_connections: settings.max_connections,
         delivery: settings.delivery.clone(),

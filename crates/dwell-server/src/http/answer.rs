@@ -105,6 +105,12 @@ fn code(kind: ErrorKind) -> Code {
     }
 }
 
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self { problem: Box::new(problem), header: None, store_has_failed: None }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let failure = Self::new(code(error.kind()), error.to_string());

@@ -7,18 +7,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dwell_wire::Code;
 
+use super::access::Who;
 use super::answer::Failure;
-use crate::auth::Tokens;
+use crate::auth::{Grant, Tokens};
 
-/// Refuses a request that shows no token, or a wrong one.
-pub(super) fn check(tokens: &Tokens, request: &Request<Body>) -> Result<(), Failure> {
+/// Who sent a request; refuses one that shows no token, or a wrong one.
+pub(super) fn check(tokens: &Tokens, request: &Request<Body>) -> Result<Who, Failure> {
     if tokens.is_empty() {
-        return Ok(());
+        return Ok(Who(Grant::of_everyone()));
     }
     let detail = match shown(request.headers()) {
         None => "this server wants a token: send \"Authorization: Bearer <token>\"",
-        Some(token) if tokens.allow(&token) => return Ok(()),
-        Some(_) => "the token is not one of this server's",
+        Some(token) => match tokens.find(&token) {
+            Some(grant) => return Ok(Who(grant)),
+            None => "the token is not one of this server's",
+        },
     };
     let challenge = HeaderValue::from_static("Bearer realm=\"dwell\", Basic realm=\"dwell\", charset=\"UTF-8\"");
     Err(Failure::new(Code::Unauthorized, detail).with_header(WWW_AUTHENTICATE, challenge))
@@ -47,10 +50,11 @@ fn scheme<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::Token;
 
     #[test]
     fn tokens_come_as_bearers_or_as_passwords() {
-        let tokens = Tokens::new(["secret"]).unwrap();
+        let tokens = Tokens::new(vec![Token::for_everything("n", "secret")]).unwrap();
         let allowed = |header: &str| {
             let request = Request::builder().header(AUTHORIZATION, header).body(Body::empty()).unwrap();
             check(&tokens, &request).is_ok()

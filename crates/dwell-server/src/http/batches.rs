@@ -10,6 +10,7 @@ use dwell_wire::put::{Named, Outcome, PutJob, PutJobs, PutJobsAnswer, PutResult}
 use dwell_wire::settle::{ItemResult, ItemResults};
 use dwell_wire::{Code, Malformed, Problem};
 
+use super::access::Who;
 use super::answer::{Answer, Failure, ok};
 use super::body::Text;
 use super::jobs::{Names, fresh_id};
@@ -23,12 +24,13 @@ use super::{Shared, body, show};
     request_body = PutJobs,
     responses((status = 200, description = "What became of each, in order", body = PutJobsAnswer)),
 )]
-pub(super) async fn put_jobs(State(app): State<Shared>, request: Request<Body>) -> Answer {
+pub(super) async fn put_jobs(State(app): State<Shared>, who: Who, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
     let text = body::read(&app, request).await?;
     let bounds = app.bounds();
     let bytes = text.bytes.len();
-    let items = body::decode(bytes, move || read_items(&text, "jobs", |fields| batch_job(fields, &bounds))).await??;
+    let items =
+        body::decode(bytes, move || read_items(&text, "jobs", |fields| batch_job(fields, &bounds, &who))).await??;
     let (jobs, mut results) = sort_out(items, Names::of, put_refused);
     let outcomes = app.store.put(jobs).await?;
     body::decode(bytes, move || {
@@ -38,13 +40,16 @@ pub(super) async fn put_jobs(State(app): State<Shared>, request: Request<Body>) 
     .await?
 }
 
-fn batch_job(mut fields: Fields<'_>, bounds: &Bounds) -> Result<NewJob, Failure> {
+fn batch_job(mut fields: Fields<'_>, bounds: &Bounds, who: &Who) -> Result<NewJob, Failure> {
     let put = PutJob::read(&mut fields, Named::ByTopicAndId);
     let mut mistakes = Mistakes(fields.done());
     let topic = match &put.topic {
         Some(name) => read::own_topic(&mut mistakes, name),
         None => missing(&mut mistakes, "topic"),
     };
+    if let Some(topic) = &topic {
+        who.check(topic)?;
+    }
     let id = match &put.id {
         Some(id) => read::own_id(&mut mistakes, "id", id).map(NewId::Named),
         None => Some(fresh_id()),
@@ -93,10 +98,11 @@ fn put_refused(problem: Problem) -> PutResult {
     request_body = CancelJobs,
     responses((status = 200, description = "What became of each, in order: 204 if cancelled", body = ItemResults)),
 )]
-pub(super) async fn cancel_jobs(State(app): State<Shared>, request: Request<Body>) -> Answer {
+pub(super) async fn cancel_jobs(State(app): State<Shared>, who: Who, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
     let text = body::read(&app, request).await?;
-    let items = body::decode(text.bytes.len(), move || read_items(&text, "jobs", cancel_item)).await??;
+    let items = body::decode(text.bytes.len(), move || read_items(&text, "jobs", |fields| cancel_item(fields, &who)));
+    let items = items.await??;
     let (items, mut results) = sort_out(items, |_| (), refused);
     let outcomes = app.store.cancel(items).await?;
     results.fill(outcomes, |(), outcome| match outcome {
@@ -106,7 +112,7 @@ pub(super) async fn cancel_jobs(State(app): State<Shared>, request: Request<Body
     ok(&ItemResults { results: results.done })
 }
 
-fn cancel_item(mut fields: Fields<'_>) -> Result<CancelItem, Failure> {
+fn cancel_item(mut fields: Fields<'_>, who: &Who) -> Result<CancelItem, Failure> {
     let name = JobName::read(&mut fields);
     let mut mistakes = Mistakes(fields.done());
     let job = name.and_then(|name| {
@@ -116,6 +122,7 @@ fn cancel_item(mut fields: Fields<'_>) -> Result<CancelItem, Failure> {
     });
     mistakes.none()?;
     let (topic, id) = job.ok_or_else(|| Failure::new(Code::Internal, "a job without a name"))?;
+    who.check(&topic)?;
     Ok(CancelItem::new(JobRef::Named(topic, id)))
 }
 

@@ -3,6 +3,7 @@
 mod polish;
 
 use axum::Router;
+use axum::middleware::from_fn;
 use axum::routing::get;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -10,7 +11,8 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::{
-    Shared, batches, clock, dead_letters, home, jobs, leases, lists, server, settle, test_delivery, timeline, topics,
+    Shared, access, batches, clock, dead_letters, home, jobs, leases, lists, server, settle, test_delivery, timeline,
+    topics,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -60,7 +62,7 @@ pub(super) fn routes(with_clock: bool) -> Router<Shared> {
     let shown = SwaggerUi::new("/docs")
         .external_url_unchecked("/openapi.json", polish::polish(&api))
         .config(Config::default().use_base_layout());
-    router.merge(shown).route("/", get(home::home))
+    router.route_layer(from_fn(access::check)).merge(shown).route("/", get(home::home))
 }
 
 /// The OpenAPI document of a server, as `/openapi.json` has it.

@@ -10,6 +10,7 @@ use dwell_wire::job;
 use dwell_wire::json::read_object;
 use dwell_wire::lease::{self, LeaseAnswer};
 
+use super::access::Who;
 use super::answer::{Answer, Failure, ok};
 use super::names::TopicPath;
 use super::query::Query;
@@ -35,8 +36,11 @@ pub(super) async fn lease(State(app): State<Shared>, TopicPath(topic): TopicPath
     request_body = lease::LeaseRequest,
     responses((status = 200, description = "The jobs; none if none was there in time", body = LeaseAnswer)),
 )]
-pub(super) async fn lease_many(State(app): State<Shared>, request: Request<Body>) -> Answer {
+pub(super) async fn lease_many(State(app): State<Shared>, who: Who, request: Request<Body>) -> Answer {
     let request = Box::pin(read_request(&app, request, None)).await?;
+    if let LeaseFrom::Pull(topics) = &request.from {
+        topics.iter().try_for_each(|topic| who.check(topic))?;
+    }
     answer(&app, request).await
 }
 

@@ -39,9 +39,9 @@ impl Service {
         async move {
             let method = name_of(request.method());
             let (request, rest) = Rest::of(request);
-            let response = match refusal(&app, &request) {
-                Some(refusal) => axum::response::IntoResponse::into_response(refusal),
-                None => match router.oneshot(request).await {
+            let response = match admit(&app, request) {
+                Err(refusal) => axum::response::IntoResponse::into_response(refusal),
+                Ok(request) => match router.oneshot(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},
                 },
@@ -56,18 +56,20 @@ impl Service {
     }
 }
 
-/// Why a request gets no further, if it does not.
-fn refusal(app: &App, request: &Request<Body>) -> Option<Failure> {
+/// Lets a request through, with who sent it, or says why it gets no further.
+fn admit(app: &App, mut request: Request<Body>) -> Result<Request<Body>, Failure> {
     let path = request.uri().path();
     if matches!(path, "/healthz" | "/readyz") {
-        return None;
+        return Ok(request);
     }
-    guard::check(&app.config.tokens, request).and_then(|()| auth::check(&app.config.tokens, request)).err().or_else(
-        || {
-            let detail = app.failure().filter(|_| path.starts_with("/v1/"))?;
-            Some(Failure::new(Code::StorageFailed, detail))
-        },
-    )
+    let tokens = app.config.access.tokens();
+    guard::check(&tokens, &request)?;
+    let who = auth::check(&tokens, &request)?;
+    if let Some(detail) = app.failure().filter(|_| path.starts_with("/v1/")) {
+        return Err(Failure::new(Code::StorageFailed, detail));
+    }
+    request.extensions_mut().insert(who);
+    Ok(request)
 }
 
 async fn not_found(request: Request<Body>) -> Failure {

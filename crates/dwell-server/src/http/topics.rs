@@ -3,10 +3,11 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Request;
-use dwell_core::{Edit, Purge, SetPause, TopicError, TopicName, TopicsQuery, limits};
+use dwell_core::{Edit, Purge, SetPause, TopicError, TopicInfo, TopicName, TopicsQuery, limits};
 use dwell_wire::json::read_object;
 use dwell_wire::topic::{Pause, Policy, Topic, Topics};
 
+use super::access::Who;
 use super::answer::{Answer, Failure, no_content, ok};
 use super::names::TopicPath;
 use super::query::Query;
@@ -23,7 +24,7 @@ use super::{App, Shared, body, show};
     ),
     responses((status = 200, description = "The page", body = Topics)),
 )]
-pub(super) async fn list_topics(State(app): State<Shared>, request: Request<Body>) -> Answer {
+pub(super) async fn list_topics(State(app): State<Shared>, who: Who, request: Request<Body>) -> Answer {
     let mut query = Query::of(request.uri());
     let prefix = query.text("prefix").unwrap_or_default().into_owned();
     let limit = query.count("limit", limits::MAX_PAGE).unwrap_or(limits::DEFAULT_PAGE);
@@ -31,12 +32,29 @@ pub(super) async fn list_topics(State(app): State<Shared>, request: Request<Body
     query.done()?;
     body::none(&app, request).await?;
     // One more than asked for tells whether there is another page.
-    let mut page = app.store.topics(TopicsQuery { prefix, after, limit: limit + 1 }).await?;
+    let mut page = topics(&app, &who, TopicsQuery { prefix, after, limit: limit + 1 }).await?;
     let more = page.len() > limit as usize;
     page.truncate(limit as usize);
     let next_cursor = page.last().filter(|_| more).map(|topic| topic.name.to_string());
     let now = app.store.status().await?.now;
     ok(&Topics { topics: page.iter().map(|info| show::topic(info, now)).collect(), next_cursor })
+}
+
+/// The topics of whoever asks.
+async fn topics(app: &App, who: &Who, query: TopicsQuery) -> Result<Vec<TopicInfo>, Failure> {
+    let Some(starts) = who.topics() else { return Ok(app.store.topics(query).await?) };
+    let mut found = Vec::new();
+    // Starts are in order and none is part of another, so that what is found is in order, too.
+    for start in starts {
+        let left = query.limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+        // What was asked for may be part of what is theirs, or the other way round; or they have nothing in common.
+        let prefix = if query.prefix.starts_with(start) { &query.prefix } else { start };
+        if left > 0 && prefix.starts_with(&query.prefix) {
+            let query = TopicsQuery { prefix: prefix.clone(), after: query.after.clone(), limit: left };
+            found.extend(app.store.topics(query).await?);
+        }
+    }
+    Ok(found)
 }
 
 /// One topic.

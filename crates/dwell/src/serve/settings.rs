@@ -4,12 +4,13 @@
 mod file;
 mod keys;
 mod sources;
+mod tokens;
 
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use dwell_core::limits;
-use dwell_server::{DeliveryConfig, Tokens};
+use dwell_server::{DeliveryConfig, Token, Tokens};
 use dwell_store_embedded::Durability;
 
 use self::keys::{KEYS, Key, Kind};
@@ -29,6 +30,8 @@ pub(super) struct Settings {
     pub(super) redis_wait: u32,
     pub(super) durability: Durability,
     pub(super) tokens: Tokens,
+    /// Those of `token` and `token_file`, which open everything.
+    pub(super) plain_tokens: Vec<Token>,
     pub(super) max_body: usize,
     pub(super) max_connections: usize,
     pub(super) memory: Option<usize>,
@@ -91,6 +94,7 @@ impl Default for Settings {
             redis_wait: 0,
             durability: Durability::Sync,
             tokens: Tokens::default(),
+            plain_tokens: Vec::new(),
             max_body: limits::DEFAULT_MAX_BODY,
             max_connections: 16_384,
             memory: None,
@@ -127,12 +131,16 @@ fn variable(key: &Key) -> String {
 /// Reads flags, environment and file; everything that is wrong is said at once.
 pub(super) fn read(matches: &ArgMatches) -> Result<Settings, Exit> {
     let mut mistakes = Vec::new();
-    let given = sources::gather(matches, &mut mistakes);
+    let (given, scoped) = sources::gather(matches, &mut mistakes);
     let mut settings = Settings::default();
     for (key, value) in &given {
         if let Err(reason) = (key.set)(&mut settings, value) {
             mistakes.push(value.origin.explain(&reason));
         }
+    }
+    match Tokens::new(settings.plain_tokens.iter().cloned().chain(scoped).collect()) {
+        Ok(tokens) => settings.tokens = tokens,
+        Err(error) => mistakes.push(error.to_string()),
     }
     for (key, value) in &given {
         if let Some(reason) = key.is_idle(&settings.store) {
@@ -155,6 +163,10 @@ mod tests {
         let docs = include_str!("../../../../docs/running.md");
         for key in KEYS.iter().filter(|key| key.name != "config") {
             assert!(docs.contains(&format!("| `{}` |", key.name)), "docs/running.md does not tell of {}", key.name);
+        }
+        let docs = include_str!("../../../../docs/security.md");
+        for field in tokens::FIELDS {
+            assert!(docs.contains(&format!("| `{field}` |")), "docs/security.md does not tell of {field}");
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::server::until;
 pub(crate) struct Client {
     agent: Agent,
     address: SocketAddr,
+    authorization: Option<String>,
 }
 
 /// What came back.
@@ -33,13 +34,21 @@ impl Client {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_global(Some(Duration::from_secs(80)));
-        Self { agent: config.build().into(), address }
+        Self { agent: config.build().into(), address, authorization: None }
+    }
+
+    /// The same, showing this token.
+    pub(crate) fn showing(&self, token: &str) -> Self {
+        Self { authorization: Some(format!("Bearer {token}")), ..self.clone() }
     }
 
     /// Sends whatever is to be sent.
     #[track_caller]
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Answer {
         let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -26,6 +26,7 @@ mod redis;
 #[path = "../../../dwell-store-redis/tests/it/server.rs"]
 mod redis_server;
 mod retry;
+mod scopes;
 mod server;
 mod settle;
 mod sizes;

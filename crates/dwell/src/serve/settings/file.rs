@@ -4,11 +4,20 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
+use dwell_server::Token;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{KEYS, Key, Kind};
 use super::sources::{Given, Origin, is_secret};
+use super::tokens;
+
+/// What a file says.
+#[derive(Default)]
+pub(super) struct InFile {
+    pub(super) given: Vec<(&'static Key, Given)>,
+    pub(super) tokens: Vec<Token>,
+}
 
 /// A place in the file.
 #[derive(Clone, Debug)]
@@ -43,13 +52,13 @@ impl Place {
     }
 }
 
-/// Reads the keys of a file; what is wrong with it goes to `mistakes`.
-pub(super) fn read(path: &str, mistakes: &mut Vec<String>) -> Vec<(&'static Key, Given)> {
+/// Reads a file; what is wrong with it goes to `mistakes`.
+pub(super) fn read(path: &str, mistakes: &mut Vec<String>) -> InFile {
     let text: Arc<str> = match std::fs::read_to_string(path) {
         Ok(text) => text.into(),
         Err(error) => {
             mistakes.push(format!("the configuration file {path} cannot be read: {error}"));
-            return Vec::new();
+            return InFile::default();
         }
     };
     let place = |span: Range<usize>| Place { path: path.to_owned(), text: Arc::clone(&text), span, is_secret: false };
@@ -57,8 +66,16 @@ pub(super) fn read(path: &str, mistakes: &mut Vec<String>) -> Vec<(&'static Key,
     for error in errors {
         mistakes.push(place(error.span().unwrap_or(0..0)).explain(error.message()));
     }
-    let mut given = Vec::new();
+    let (mut given, mut described) = (Vec::new(), Vec::new());
     for (name, value) in table.get_ref() {
+        if name.get_ref() == tokens::TABLE {
+            let secrets = tokens::secrets(value);
+            described = tokens::read(value, |span, is_secret, reason| {
+                let shown = Place { is_secret, ..place(span) }.explain(reason);
+                mistakes.push(secrets.iter().fold(shown, |shown, secret| shown.replace(secret, "…")));
+            });
+            continue;
+        }
         let known = name.get_ref().replace('-', "_");
         let Some(key) = KEYS.iter().find(|key| key.name == known && key.name != "config") else {
             mistakes.push(place(name.span()).explain(&unknown(name.get_ref())));
@@ -70,7 +87,7 @@ pub(super) fn read(path: &str, mistakes: &mut Vec<String>) -> Vec<(&'static Key,
             Err(reason) => mistakes.push(place(&[]).explain(reason)),
         }
     }
-    given
+    InFile { given, tokens: described }
 }
 
 fn texts(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, &'static str> {
@@ -92,7 +109,7 @@ fn texts(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, &'stati
 }
 
 fn unknown(name: &str) -> String {
-    let known = KEYS.iter().map(|key| key.name).filter(|known| *known != "config");
+    let known = KEYS.iter().map(|key| key.name).filter(|known| *known != "config").chain([tokens::TABLE]);
     let likeness = |known: &str| strsim::jaro_winkler(name, known);
     let near = known.clone().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match near.filter(|near| likeness(near) > 0.7) {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dwell_core::limits;
-use dwell_server::Tokens;
+use dwell_server::Token;
 use dwell_store_embedded::Durability;
 use dwell_store_redis::{Address, MAX_PARTITIONS};
 
 use super::sources::Given;
-use super::{BeanstalkAddress, LogFormat, Settings, StoreChoice};
+use super::{BeanstalkAddress, LogFormat, Settings, StoreChoice, tokens};
 
 /// One thing that a server can be told.
 pub(in crate::serve) struct Key {
@@ -186,7 +186,7 @@ pub(super) static KEYS: &[Key] = &[
         in_dev: false,
         in_beanstalkd: true,
         set: |settings, given| {
-            settings.tokens = tokens(given.texts.iter().map(String::as_str))?;
+            settings.plain_tokens = plain_tokens(given.texts.iter().map(String::as_str))?;
             Ok(())
         },
     },
@@ -203,7 +203,7 @@ pub(super) static KEYS: &[Key] = &[
             if lines.is_empty() {
                 return Err("has no token in it".to_owned());
             }
-            settings.tokens = tokens(lines)?;
+            settings.plain_tokens = plain_tokens(lines)?;
             Ok(())
         },
     },
@@ -375,12 +375,16 @@ fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
-fn tokens<'a>(tokens: impl IntoIterator<Item = &'a str>) -> Result<Tokens, String> {
-    let tokens: Vec<_> = tokens.into_iter().collect();
-    if tokens.iter().any(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
-        return Err("has a token with a space or a character beyond ASCII in it, which no header can carry".to_owned());
+/// Tokens that open everything, called `token-1` and so on. The same one twice is one.
+fn plain_tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Token>, String> {
+    let mut tokens: Vec<Token> = Vec::new();
+    for text in texts {
+        tokens::check_secret(text).map_err(|reason| format!("has a token that {reason}"))?;
+        if !tokens.iter().any(|token| token.secret == text) {
+            tokens.push(Token::for_everything(format!("token-{}", tokens.len() + 1), text));
+        }
     }
-    Tokens::new(tokens).map_err(|_| "has an empty token, which would let everyone in".to_owned())
+    Ok(tokens)
 }
 
 /// A number of bytes: `1048576`, `512KiB`, `16MiB`, `1GiB`.

@@ -2,6 +2,7 @@
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use dwell_server::Token;
 
 use super::file;
 use super::keys::{KEYS, Key, Kind, SAME};
@@ -71,12 +72,12 @@ impl Origin {
     }
 }
 
-/// Every key that was given, by its strongest source.
-pub(super) fn gather(matches: &ArgMatches, mistakes: &mut Vec<String>) -> Vec<(&'static Key, Given)> {
+/// Every key that was given, by its strongest source; and the tokens that the file describes.
+pub(super) fn gather(matches: &ArgMatches, mistakes: &mut Vec<String>) -> (Vec<(&'static Key, Given)>, Vec<Token>) {
     let mut given: Vec<(&Key, Given)> = KEYS.iter().filter_map(|key| Some((key, from_clap(matches, key)?))).collect();
     let config = given.iter().find(|(key, _)| key.name == "config").map(|(_, given)| given.text().to_owned());
     let in_file = config.map(|path| file::read(&path, mistakes)).unwrap_or_default();
-    for (key, value) in in_file {
+    for (key, value) in in_file.given {
         if !given.iter().any(|(other, _)| other.name == key.name) {
             given.push((key, value));
         }
@@ -84,7 +85,7 @@ pub(super) fn gather(matches: &ArgMatches, mistakes: &mut Vec<String>) -> Vec<(&
     for pair in SAME {
         settle_pair(&mut given, pair, mistakes);
     }
-    given
+    (given, in_file.tokens)
 }
 
 /// Of two keys that say the same thing, leaves the one with the stronger source.
