@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
-use reqwest::{Url, redirect};
+use reqwest::{Certificate, Url, redirect};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -31,6 +31,9 @@ pub enum BadServer {
     /// The token cannot be sent.
     #[error("the token must be printable ASCII")]
     Token,
+    /// What the server's certificate is to be signed by makes no sense.
+    #[error("the certificates to trust cannot be used: {0}")]
+    Ca(String),
     /// The system lacks what is needed for TLS.
     #[error("cannot speak TLS: {0}")]
     Tls(String),
@@ -40,6 +43,11 @@ impl Client {
     /// A client of the server at `url` (`http://127.0.0.1:3935`) that shows `token`, if there is one. It connects when
     /// it is first used.
     pub fn new(url: &str, token: Option<&str>) -> Result<Self, BadServer> {
+        Self::trusting(url, token, None)
+    }
+
+    /// The same, of a server with a certificate that one in `ca` (PEM) has signed; `None`: one that the system trusts.
+    pub fn trusting(url: &str, token: Option<&str>, ca: Option<&[u8]>) -> Result<Self, BadServer> {
         let parsed = check(url).map_err(|reason| BadServer::Url { url: url.to_owned(), reason })?;
         let mut http = reqwest::Client::builder()
             .connect_timeout(CONNECT)
@@ -49,6 +57,13 @@ impl Client {
         if parsed.scheme() == "http" {
             // Reading the system's certificates takes a while, and fails where there are none.
             http = http.tls_certs_only([]);
+        } else if let Some(ca) = ca {
+            let roots =
+                Certificate::from_pem_bundle(ca).map_err(|error| BadServer::Ca(crate::error::deepest(&error)))?;
+            if roots.is_empty() {
+                return Err(BadServer::Ca("there is no certificate in it".to_owned()));
+            }
+            http = http.tls_certs_only(roots);
         }
         if is_this_machine(&parsed) {
             http = http.no_proxy();

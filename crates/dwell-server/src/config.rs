@@ -9,12 +9,17 @@ use dwell_core::limits;
 use crate::auth::Access;
 use crate::delivery::DeliveryConfig;
 use crate::metrics::Metrics;
+use crate::tls::Tls;
 
 /// What a server is told before it starts.
 #[derive(Clone)]
 pub struct Config {
     /// Who may talk to it and do what; without tokens: everyone who can reach it, everything.
     pub access: Access,
+    /// What HTTP is served with, if over TLS.
+    pub tls: Option<Tls>,
+    /// What the beanstalk protocol is served with over TCP, if over TLS.
+    pub beanstalk_tls: Option<Tls>,
     /// Bytes of a body.
     pub max_body: usize,
     /// Connections at once; more are answered `overloaded` and closed.
@@ -33,6 +38,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             access: Access::default(),
+            tls: None,
+            beanstalk_tls: None,
             max_body: limits::DEFAULT_MAX_BODY,
             max_connections: 16_384,
             drain: Duration::from_secs(10),

@@ -6,6 +6,7 @@
 //! - [`http`] is the HTTP API, [`beanstalk`] the protocol of beanstalkd.
 //! - [`delivery`] hands jobs over to their targets.
 //! - [`metrics`] is what Prometheus reads.
+//! - [`tls`] is the certificate that it shows.
 //! - [`shutdown`] is how everyone hears that the server is going away.
 
 mod accepting;
@@ -17,9 +18,11 @@ pub mod delivery;
 pub mod http;
 pub mod metrics;
 pub mod shutdown;
+pub mod tls;
 
 pub use auth::{Access, Scope, Scopes, Token, Tokens};
 pub use config::{Config, MovableClock};
 pub use delivery::{DeliveryConfig, Guard};
 pub use http::serve;
 pub use shutdown::Shutdown;
+pub use tls::Tls;

@@ -62,6 +62,12 @@ impl Exit {
     }
 }
 
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<ClientError> for Exit {
     fn from(error: ClientError) -> Self {
         let code = match &error {

@@ -1,13 +1,15 @@
 //! `dwell serve`, `dwell dev` and `dwell beanstalkd`: the server.
 //!
 //! `settings` says what a server can be told and reads it from flags, environment and file; `listen` binds; `store` opens
-//! what it runs on; `banner` is what it says when it is up; `logs` is what it says afterwards.
+//! what it runs on; `banner` is what it says when it is up; `logs` is what it says afterwards; `reload` is what can be
+//! replaced while it runs.
 
 mod banner;
 pub(crate) mod beanstalkd;
 mod clock;
 mod listen;
 mod logs;
+mod reload;
 mod settings;
 mod store;
 
@@ -20,6 +22,7 @@ use dwell_server::{Access, Shutdown};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::reload::{ReadAgain, Reload};
 use self::settings::{BeanstalkAddress, Mode, Settings, StoreChoice};
 use crate::exit::Exit;
 
@@ -40,7 +43,7 @@ pub(crate) fn dev_command() -> Command {
 
 /// Runs `dwell serve`.
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Exit> {
-    start(settings::read(matches)?)
+    start(settings::read(matches)?, again(matches))
 }
 
 /// Runs `dwell dev`.
@@ -51,19 +54,26 @@ pub(crate) fn run_dev(matches: &ArgMatches) -> Result<(), Exit> {
     settings.delivery.guard.loopback = true;
     let store = StoreChoice::Directory(directory.path().to_owned());
     let beanstalk = settings.beanstalk.clone().or(Some(BeanstalkAddress::AnyOfThisMachine));
-    let outcome = start(Settings { store, beanstalk, dev_clock: true, mode: Mode::Dev, ..settings });
+    let settings = Settings { store, beanstalk, dev_clock: true, mode: Mode::Dev, ..settings };
+    let outcome = start(settings, again(matches));
     drop(directory);
     outcome
 }
 
-fn start(settings: Settings) -> Result<(), Exit> {
+/// Reads what was given on the command line and in the environment, and the files that are named there, again.
+fn again(matches: &ArgMatches) -> ReadAgain {
+    let matches = matches.clone();
+    Arc::new(move || settings::read(&matches))
+}
+
+fn start(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
     logs::start(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Exit::failure(format!("cannot start threads: {error}")))?;
-    runtime.block_on(serve(settings))
+    runtime.block_on(serve(settings, read_again))
 }
 
-async fn serve(settings: Settings) -> Result<(), Exit> {
+async fn serve(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
     listen::allow_many_connections(settings.max_connections);
     let listener = listen::bind(&settings).await?;
     let (beanstalk, place) = listen::bind_beanstalk(&settings).await?.unzip();
@@ -73,15 +83,26 @@ async fn serve(settings: Settings) -> Result<(), Exit> {
     if beanstalk.is_some() {
         tokio::spawn(drain_on_signal(draining.clone())?);
     }
+    let hang_up = listen_for(SignalKind::hangup())?;
     banner::print(&settings, listener.as_ref(), place.as_ref(), &*store).await?;
     let config = dwell_server::Config {
         access: Access::new(settings.tokens.clone()),
+        tls: settings.tls.clone(),
+        beanstalk_tls: settings.beanstalk_tls.clone(),
         max_body: settings.max_body,
         max_connections: settings.max_connections,
         delivery: settings.delivery.clone(),
         dev_clock: clock,
         ..dwell_server::Config::default()
     };
+    let reload = Reload {
+        read_again,
+        access: config.access.clone(),
+        tls: config.tls.clone(),
+        beanstalk_tls: config.beanstalk_tls.clone(),
+        is_open: listener.as_ref().is_some_and(listen::is_open),
+    };
+    tokio::spawn(reload.run(hang_up));
     tokio::join!(
         serve_http(config.clone(), listener, Arc::clone(&store), shutdown.clone()),
         serve_beanstalk(config, beanstalk, Arc::clone(&store), draining, shutdown),

@@ -102,7 +102,14 @@ async fn look_after(stream: Stream, edge: Arc<Edge>, place: OwnedSemaphorePermit
             if let Err(error) = stream.set_nodelay(true).and_then(|()| alive()) {
                 tracing::debug!(%error, "cannot set up a socket");
             }
-            connection::serve(stream, edge, consumer).await;
+            match edge.config.beanstalk_tls.clone() {
+                None => connection::serve(stream, edge, consumer).await,
+                Some(tls) => {
+                    if let Some(stream) = tls.accept(stream).await {
+                        connection::serve(stream, edge, consumer).await;
+                    }
+                }
+            }
         }
         Stream::Unix(stream) => connection::serve(stream, edge, Consumer::new("beanstalk unix").ok()).await,
     }

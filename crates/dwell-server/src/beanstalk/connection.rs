@@ -27,15 +27,23 @@ const LARGE_ANSWERS: usize = 256 << 10;
 const LARGE_JOB: usize = 64 << 10;
 /// A client must take some of its answers, and send some of a large job, within this.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Saying good-bye may take this long.
+const LAST_WORD: Duration = Duration::from_millis(500);
 /// A large job must arrive within this.
 const WHOLE_JOB: Duration = Duration::from_mins(5);
 
 /// Serves one connection to its end; then gives back what it holds.
-pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, edge: Arc<Edge>, consumer: Option<Consumer>) {
+pub(super) async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    edge: Arc<Edge>,
+    consumer: Option<Consumer>,
+) {
     let mut session = Session::new(Arc::clone(&edge), consumer);
-    if let Err(error) = work(&edge, &mut session, stream).await {
+    if let Err(error) = work(&edge, &mut session, &mut stream).await {
         tracing::trace!(%error, "a beanstalk connection broke");
     }
+    // Over TLS an end that is not said looks like an attack.
+    drop(timeout(LAST_WORD, stream.shutdown()).await);
     settle::give_up(&edge, &mut session).await;
 }
 

@@ -61,7 +61,10 @@ async fn accept(listener: &TcpListener, service: &Service, room: &Arc<Semaphore>
                     drop(tokio::spawn(look_after(stream, service.clone(), place)));
                 } else {
                     service.app().config.metrics.refused_connections.inc();
-                    drop(tokio::spawn(refuse(stream)));
+                    // Without a handshake, which costs more than a refusal may, a TLS client can be told nothing.
+                    if service.app().config.tls.is_none() {
+                        drop(tokio::spawn(refuse(stream)));
+                    }
                 }
             }
             Err(error) if is_of_one_connection(&error) => {}
@@ -79,7 +82,14 @@ async fn look_after(stream: TcpStream, service: Service, place: OwnedSemaphorePe
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    connection::run(stream, service).await;
+    match service.app().config.tls.clone() {
+        None => connection::run(stream, service).await,
+        Some(tls) => {
+            if let Some(stream) = tls.accept(stream).await {
+                connection::run(stream, service).await;
+            }
+        }
+    }
     connections.dec();
     drop(place);
 }

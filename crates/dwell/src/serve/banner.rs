@@ -18,11 +18,13 @@ pub(super) async fn print(
 ) -> Result<(), Exit> {
     let address = listener.map(TcpListener::local_addr).transpose();
     let address = address.map_err(|error| Exit::failure(format!("cannot tell the address: {error}")))?;
-    let url = address.map(|address| format!("http://{address}"));
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let url = address.map(|address| format!("{scheme}://{address}"));
     let status = store.status().await.map_err(Exit::failure)?;
     let mut lines = vec![format!("Dwell {}", env!("CARGO_PKG_VERSION"))];
     lines.extend(url.as_ref().map(|url| format!("  address     {url}   (docs: {url}/docs)")));
-    lines.extend(beanstalk.map(|place| format!("  beanstalk   {}", place.shown)));
+    let over_tls = if is_over_tls(settings, beanstalk) { "   (TLS)" } else { "" };
+    lines.extend(beanstalk.map(|place| format!("  beanstalk   {}{over_tls}", place.shown)));
     lines.push(format!("  data        {}", data(settings)));
     lines.push(format!("  durability  {}", status.promise));
     lines.push(format!("  access      {}", access(settings, beanstalk)));
@@ -51,7 +53,19 @@ fn data(settings: &Settings) -> String {
     }
 }
 
+/// A socket in the file system is never served over TLS.
+fn is_over_tls(settings: &Settings, beanstalk: Option<&BeanstalkPlace>) -> bool {
+    settings.beanstalk_tls.is_some() && beanstalk.is_some_and(|place| !place.shown.starts_with("unix:"))
+}
+
 fn access(settings: &Settings, beanstalk: Option<&BeanstalkPlace>) -> &'static str {
+    if is_over_tls(settings, beanstalk) {
+        return if settings.tokens.is_empty() {
+            "everyone on this machine; over beanstalk whoever has a certificate"
+        } else {
+            "whoever shows a token; over beanstalk whoever has a certificate"
+        };
+    }
     let reach = (settings.tokens.is_empty(), beanstalk.is_some(), settings.beanstalk_insecure);
     match reach {
         (_, true, true) => "everyone who can reach the beanstalk address: the protocol knows no credentials",

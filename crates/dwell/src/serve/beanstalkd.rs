@@ -75,7 +75,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Exit> {
         1 => "debug".to_owned(),
         _ => "trace".to_owned(),
     };
-    super::start(Settings {
+    let settings = Settings {
         listen,
         beanstalk: Some(address(matches)),
         store: store(matches)?,
@@ -84,7 +84,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Exit> {
         log,
         mode: Mode::Beanstalkd,
         ..settings
-    })
+    };
+    super::start(settings, super::again(matches))
 }
 
 fn is_set(matches: &ArgMatches, flag: &str) -> bool {

@@ -62,7 +62,9 @@ pub(super) async fn bind_beanstalk(settings: &Settings) -> Result<Option<(Listen
         },
         Some(BeanstalkAddress::Tcp(address)) => {
             let found = look_up(address).await?;
-            if let Some(open) = reachable(&found).filter(|_| !settings.beanstalk_insecure) {
+            if let Some(open) =
+                reachable(&found).filter(|_| !settings.beanstalk_insecure && settings.beanstalk_tls.is_none())
+            {
                 return Err(Exit::new(Code::BadConfiguration, open_beanstalk(settings, address, open)));
             }
             TcpListener::bind(&found[..]).await.map_err(|error| cannot_listen(address, &error))?
@@ -83,6 +85,7 @@ fn open_beanstalk(settings: &Settings, address: &str, open: &SocketAddr) -> Stri
     format!(
         "{open} can be reached from other machines, and the beanstalk protocol knows no credentials: everyone could \
          read and change all jobs.\n       If that is what you want, say so:\n\n         {command}\n\n       \
+         or serve clients with a certificate alone: --tls-cert, --tls-key and --beanstalk-client-ca;\n       \
          or listen on this machine only: {host}"
     )
 }
@@ -106,6 +109,11 @@ async fn look_up(address: &str) -> Result<Vec<SocketAddr>, Exit> {
 /// One of these that other machines can reach.
 fn reachable(found: &[SocketAddr]) -> Option<&SocketAddr> {
     found.iter().find(|found| !found.ip().is_loopback())
+}
+
+/// Whether other machines can reach it.
+pub(super) fn is_open(listener: &TcpListener) -> bool {
+    listener.local_addr().map_or(true, |address| !address.ip().is_loopback())
 }
 
 fn cannot_listen(address: &str, error: &io::Error) -> Exit {

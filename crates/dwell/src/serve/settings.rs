@@ -6,11 +6,12 @@ mod keys;
 mod sources;
 mod tokens;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use dwell_core::limits;
-use dwell_server::{DeliveryConfig, Token, Tokens};
+use dwell_server::tls::BadTls;
+use dwell_server::{DeliveryConfig, Tls, Token, Tokens};
 use dwell_store_embedded::Durability;
 
 use self::keys::{KEYS, Key, Kind};
@@ -32,6 +33,11 @@ pub(super) struct Settings {
     pub(super) tokens: Tokens,
     /// Those of `token` and `token_file`, which open everything.
     pub(super) plain_tokens: Vec<Token>,
+    /// The certificate that HTTP is served with, if over TLS.
+    pub(super) tls: Option<Tls>,
+    /// The same for the beanstalk protocol, and which clients it knows.
+    pub(super) beanstalk_tls: Option<Tls>,
+    pub(super) tls_files: TlsFiles,
     pub(super) max_body: usize,
     pub(super) max_connections: usize,
     pub(super) memory: Option<usize>,
@@ -41,6 +47,32 @@ pub(super) struct Settings {
     pub(super) dev_clock: bool,
     pub(super) accept_clock: bool,
     pub(super) mode: Mode,
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TlsFiles {
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    clients: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// Reads them: what HTTP and the beanstalk protocol are served with.
+    fn open(&self) -> Result<(Option<Tls>, Option<Tls>), String> {
+        let wrong = |error: BadTls| error.to_string();
+        let (certificate, key): (&Path, &Path) = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => (certificate, key),
+            (None, None) if self.clients.is_none() => return Ok((None, None)),
+            (None, None) => return Err("beanstalk_client_ca needs tls_cert and tls_key".to_owned()),
+            (Some(_), None) => return Err("tls_cert needs tls_key, its private key".to_owned()),
+            (None, Some(_)) => return Err("tls_key needs tls_cert, its certificate".to_owned()),
+        };
+        let http = Tls::for_http(certificate, key).map_err(wrong)?;
+        let clients = self.clients.as_ref();
+        let beanstalk = clients.map(|clients| Tls::for_known_clients(certificate, key, clients)).transpose();
+        Ok((Some(http), beanstalk.map_err(wrong)?))
+    }
 }
 
 /// How the server was started.
@@ -95,6 +127,9 @@ impl Default for Settings {
             durability: Durability::Sync,
             tokens: Tokens::default(),
             plain_tokens: Vec::new(),
+            tls: None,
+            beanstalk_tls: None,
+            tls_files: TlsFiles::default(),
             max_body: limits::DEFAULT_MAX_BODY,
             max_connections: 16_384,
             memory: None,
@@ -141,6 +176,10 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Settings, Exit> {
     match Tokens::new(settings.plain_tokens.iter().cloned().chain(scoped).collect()) {
         Ok(tokens) => settings.tokens = tokens,
         Err(error) => mistakes.push(error.to_string()),
+    }
+    match settings.tls_files.open() {
+        Ok((http, beanstalk)) => (settings.tls, settings.beanstalk_tls) = (http, beanstalk),
+        Err(reason) => mistakes.push(reason),
     }
     for (key, value) in &given {
         if let Some(reason) = key.is_idle(&settings.store) {

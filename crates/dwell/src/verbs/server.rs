@@ -1,5 +1,7 @@
 //! Which server is asked, and how its answers are shown.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use dwell_client::Client;
 use dwell_wire::Instant;
@@ -15,6 +17,9 @@ pub(super) struct Server {
     /// What the server asks for, if it was started with --token
     #[arg(long, env = "DWELL_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
+    /// What the server's certificate is signed by, in PEM, if the system does not know it
+    #[arg(long, env = "DWELL_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// One JSON object a line instead of text for people
     #[arg(long)]
     pub(super) json: bool,
@@ -23,7 +28,12 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn client(&self) -> Result<Client, Exit> {
         let token = self.token.as_deref().filter(|token| !token.is_empty());
-        Client::new(&self.url, token).map_err(|error| Exit::new(Code::Usage, error))
+        let read = |path: &PathBuf| {
+            let cannot = |error| Exit::new(Code::Usage, format!("--ca {} cannot be read: {error}", path.display()));
+            std::fs::read(path).map_err(cannot)
+        };
+        let ca = self.ca.as_ref().map(read).transpose()?;
+        Client::trusting(&self.url, token, ca.as_deref()).map_err(|error| Exit::new(Code::Usage, error))
     }
 }
 

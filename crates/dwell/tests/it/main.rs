@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod access;
+mod authority;
 mod batches;
 mod beanstalk;
 mod bodies;
@@ -33,5 +34,6 @@ mod sizes;
 mod strictness;
 mod timeline;
 mod times;
+mod tls;
 mod topics;
 mod waiting;

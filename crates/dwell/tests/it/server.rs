@@ -142,8 +142,8 @@ fn spawn(directory: &TempDir, extra: &[String], redis: Option<&RedisServer>) -> 
 /// Starts a command that serves HTTP; waits until it says where.
 pub(crate) fn start(command: &mut Command) -> (Child, SocketAddr, String) {
     let (child, banner) = start_any(command);
-    let address = banner.lines().find_map(|line| line.strip_prefix("  address     http://")).unwrap();
-    let address = address.split(' ').next().unwrap().parse().unwrap();
+    let address = banner.lines().find_map(|line| line.strip_prefix("  address     http")).unwrap();
+    let address = address.trim_start_matches('s').trim_start_matches("://").split(' ').next().unwrap().parse().unwrap();
     (child, address, banner)
 }
 

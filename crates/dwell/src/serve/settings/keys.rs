@@ -208,6 +208,39 @@ pub(super) static KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "tls_cert",
+        help: "Serve HTTPS with this certificate chain, in PEM; SIGHUP reads it again",
+        kind: Kind::One("FILE"),
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.tls_files.certificate = Some(PathBuf::from(given.text()));
+            Ok(())
+        },
+    },
+    Key {
+        name: "tls_key",
+        help: "The private key of --tls-cert, in PEM",
+        kind: Kind::One("FILE"),
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.tls_files.key = Some(PathBuf::from(given.text()));
+            Ok(())
+        },
+    },
+    Key {
+        name: "beanstalk_client_ca",
+        help: "Serve the beanstalk protocol over TLS, to clients with a certificate that one in this PEM file has signed",
+        kind: Kind::One("FILE"),
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.tls_files.clients = Some(PathBuf::from(given.text()));
+            Ok(())
+        },
+    },
+    Key {
         name: "memory",
         help: "Memory that jobs may take; those that wait for long go to disk. With memory: puts past it are refused \
                [default: 256MiB; 1GiB with memory:]",
