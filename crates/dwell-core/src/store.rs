@@ -177,4 +177,46 @@ pub struct Status {
     pub failed: Option<String>,
     /// What else is not at its best, while it goes on working.
     pub troubles: Vec<String>,
+    /// What it has measured of itself since it was opened.
+    pub measures: Measures,
+}
+
+/// What a store has measured of itself. What it does not measure is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measures {
+    /// From a job's due time to when it became ready.
+    pub promoted: Option<Spread>,
+    /// How long making changes durable took.
+    pub synced: Option<Spread>,
+}
+
+/// How many of a kind took how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// How many took at most each of [`Spread::BOUNDS`] and more than the one before; the last ones took longer than all.
+    pub counts: [u64; Self::BOUNDS.len() + 1],
+    /// All together, in microseconds.
+    pub sum: u64,
+}
+
+impl Spread {
+    /// Microseconds, from a tenth of a millisecond to ten minutes.
+    pub const BOUNDS: [u64; 16] = [
+        100,
+        250,
+        500,
+        1_000,
+        2_500,
+        5_000,
+        10_000,
+        25_000,
+        50_000,
+        100_000,
+        250_000,
+        1_000_000,
+        2_500_000,
+        10_000_000,
+        60_000_000,
+        600_000_000,
+    ];
 }

@@ -11,6 +11,7 @@ pub use grant::Grant;
 pub use scope::{Scope, Scopes};
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -27,12 +28,14 @@ pub struct Token {
     pub scopes: Scopes,
     /// How the names of its topics start; `None`: all topics.
     pub topics: Option<Vec<String>>,
+    /// Requests a second, and as many at once; `None`: as many as one likes.
+    pub rate: Option<NonZeroU32>,
 }
 
 impl Token {
     /// A token that opens everything.
     pub fn for_everything(name: impl Into<String>, secret: impl Into<String>) -> Self {
-        Self { name: name.into(), secret: secret.into(), scopes: Scopes::ALL, topics: None }
+        Self { name: name.into(), secret: secret.into(), scopes: Scopes::ALL, topics: None, rate: None }
     }
 }
 

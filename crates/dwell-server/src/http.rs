@@ -39,10 +39,12 @@ mod rest;
 mod show;
 
 pub use accept::serve;
+pub use access::AUDIT;
 pub use docs::document;
 
 use std::sync::{Arc, OnceLock};
 
+use axum::http::HeaderMap;
 use dwell_core::Store;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -75,9 +77,10 @@ impl App {
         Arc::new(Self { store, config, couriers, policies, shutdown, room, failed })
     }
 
-    /// What a job may be like.
-    fn bounds(&self) -> read::Bounds {
-        read::Bounds { max_body: self.config.max_body, guard: Arc::clone(self.couriers.guard()) }
+    /// What a job that is put by a request with these headers may be like.
+    fn bounds(&self, headers: &HeaderMap) -> read::Bounds {
+        let (max_body, guard) = (self.config.max_body, Arc::clone(self.couriers.guard()));
+        read::Bounds { max_body, guard, traceparent: read::traceparent(headers) }
     }
 
     /// Remembers that the store answers nothing more, and why.

@@ -1,6 +1,8 @@
 //! What Prometheus reads: what the server has done, and what the store says of its topics when it is asked.
 
 mod deliveries;
+mod process;
+mod store;
 mod topics;
 
 use std::collections::BTreeSet;
@@ -109,8 +111,9 @@ impl Metrics {
         }
         // Ours end with `# EOF`; the store's belong before it.
         let ours = text.strip_suffix("# EOF\n").unwrap_or(&text);
-        let theirs = topics::text(store, |topic| self.label(topic)).await;
-        format!("{ours}{theirs}# EOF\n")
+        let status = store.status().await.ok();
+        let topics = topics::text(store, status.as_ref().map(|status| status.now), |topic| self.label(topic)).await;
+        format!("{ours}{topics}{}{}# EOF\n", store::text(status.as_ref()), process::text())
     }
 
     /// What a topic's series are called: its name, if it is one of the first that were seen.

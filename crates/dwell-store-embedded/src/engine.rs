@@ -38,6 +38,7 @@ mod waiters;
 mod whole_topics;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dwell_core::{Defaults, StoreError, Timestamp, TopicName};
@@ -70,6 +71,7 @@ use self::topic::Topic;
 use self::waiters::Waiters;
 use crate::dice::Dice;
 use crate::format::record::TopicId;
+use crate::gauges::Gauges;
 use crate::planted::{self, Bug};
 
 /// How many timers one turn deals with before it looks at commands again.
@@ -133,6 +135,8 @@ impl Now {
 /// All that the store knows, and what it does.
 pub(crate) struct Engine {
     settings: Settings,
+    /// What is measured; nothing goes by it.
+    pub(crate) gauges: Arc<Gauges>,
     now: Now,
     slots: Slots,
     replaying: Replaying,
@@ -172,6 +176,7 @@ impl Engine {
         let origin = Origin { epoch: 0, segment: 0, durable: 0, sequence: 1, number: 1, topic: 1 };
         Self {
             now: Now { at: epoch, up: epoch, real: Duration::ZERO },
+            gauges: Arc::default(),
             slots: Slots::default(),
             replaying: Replaying::default(),
             pushing: BTreeSet::new(),

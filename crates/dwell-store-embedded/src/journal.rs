@@ -18,6 +18,7 @@ use crate::config::Durability;
 use crate::engine::SealedFrame;
 use crate::format::manifest::{self, Manifest};
 use crate::format::topics;
+use crate::gauges::Gauges;
 use crate::planted::{self, Bug};
 use crate::reserve::Reserve;
 use crate::runner::Event;
@@ -47,6 +48,7 @@ pub(crate) struct Journal {
     file: Option<(u64, Arc<dyn StoredFile>)>,
     /// Written and not yet synced, since when.
     dirty_since: Option<Duration>,
+    gauges: Arc<Gauges>,
 }
 
 impl Journal {
@@ -57,9 +59,10 @@ impl Journal {
         epoch: u64,
         spares: Spares,
         reserve: Reserve,
+        gauges: Arc<Gauges>,
     ) -> Self {
         let segments = SegmentFiles::new(Arc::clone(&storage), epoch, spares);
-        Self { storage, clock, durability, segments, reserve, file: None, dirty_since: None }
+        Self { storage, clock, durability, segments, reserve, file: None, dirty_since: None, gauges }
     }
 
     /// Does what it is asked until it is told to stop or something fails. After a failure nothing more is written.
@@ -137,7 +140,7 @@ impl Journal {
         self.reserve.or_spend(|| file.write_at(frame.offset, &frame.bytes))?;
         match self.durability {
             Durability::Sync if planted::is(Bug::SkippedSync) => Ok(()),
-            Durability::Sync => file.sync_data(),
+            Durability::Sync => self.sync_now(&*file),
             Durability::Interval(interval) => {
                 let now = self.clock.real();
                 let since = *self.dirty_since.get_or_insert(now);
@@ -154,9 +157,16 @@ impl Journal {
         if self.dirty_since.take().is_some()
             && let Some((_, file)) = &self.file
         {
-            file.sync_data()?;
+            self.sync_now(&**file)?;
         }
         Ok(())
+    }
+
+    fn sync_now(&self, file: &dyn StoredFile) -> io::Result<()> {
+        let start = self.clock.real();
+        let outcome = file.sync_data();
+        self.gauges.synced.note(self.clock.real().saturating_sub(start));
+        outcome
     }
 
     fn manifest(

@@ -16,6 +16,7 @@ mod backup;
 mod dice;
 mod engine;
 mod format;
+mod gauges;
 mod journal;
 mod planted;
 mod recovery;

@@ -20,6 +20,7 @@ use crate::config::{Config, Durability, Place};
 use crate::engine::{Ask, Command, Settings};
 use crate::format::manifest::Manifest;
 use crate::format::{dead, manifest, run, segment, topics};
+use crate::gauges::Gauges;
 use crate::journal::{Journal, Spares, Work};
 use crate::recovery::{self, OpenError, Recovered, io_error};
 use crate::reserve::Reserve;
@@ -42,6 +43,7 @@ pub struct EmbeddedStore {
     events: Sender<Event>,
     room: Arc<Semaphore>,
     shown: Arc<Mutex<Shown>>,
+    gauges: Arc<Gauges>,
     spares: Spares,
     promise: String,
     kind: &'static str,
@@ -122,7 +124,9 @@ impl EmbeddedStore {
             manifest.epoch,
             spares.clone(),
             reserve.clone(),
+            Arc::clone(&engine.gauges),
         );
+        let gauges = Arc::clone(&engine.gauges);
         let runner = Runner {
             engine,
             clock: Arc::clone(&config.clock),
@@ -146,6 +150,7 @@ impl EmbeddedStore {
             events,
             room: Arc::new(Semaphore::new(QUEUE)),
             shown,
+            gauges,
             spares,
             promise: promise(kind, config.durability),
             kind,
@@ -320,6 +325,7 @@ impl Store for EmbeddedStore {
                 now: now.unwrap_or(shown.now),
                 failed: shown.failed,
                 troubles: shown.clock.into_iter().chain(shown.shelf).chain(shown.room).collect(),
+                measures: self.gauges.read(),
             })
         })
     }

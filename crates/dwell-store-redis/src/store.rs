@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use dwell_core::{
     Answer, CancelError, CancelItem, ChangeError, ChangeItem, Found, JobView, LeaseLost, LeaseRequest, LeasedJob,
-    ListQuery, Lookup, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle, Status, Store,
-    StoreError, TimelineQuery, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery, limits,
+    ListQuery, Lookup, Measures, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle,
+    Status, Store, StoreError, TimelineQuery, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery, limits,
 };
 use redis::cmd;
 use tokio::sync::{mpsc, oneshot};
@@ -230,6 +230,7 @@ impl Store for RedisStore {
                 now,
                 failed: None,
                 troubles: examined.troubles,
+                measures: Measures::default(),
             })
         })
     }

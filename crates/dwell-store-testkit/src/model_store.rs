@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use dwell_core::{
     Answer, CancelError, CancelItem, ChangeError, ChangeItem, Found, JobView, LeaseFrom, LeaseLost, LeaseRequest,
-    LeasedJob, ListQuery, Lookup, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle,
-    Status, Store, StoreError, TimelineQuery, Timestamp, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery,
-    Verdict,
+    LeasedJob, ListQuery, Lookup, Measures, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause,
+    Settle, Status, Store, StoreError, TimelineQuery, Timestamp, TopicError, TopicInfo, TopicName, TopicPolicy,
+    TopicsQuery, Verdict,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -263,6 +263,7 @@ impl Store for ModelStore {
             now: self.clock.now(),
             failed: None,
             troubles: Vec::new(),
+            measures: Measures::default(),
         };
         Box::pin(std::future::ready(Ok(status)))
     }

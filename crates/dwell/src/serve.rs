@@ -2,13 +2,14 @@
 //!
 //! `settings` says what a server can be told and reads it from flags, environment and file; `listen` binds; `store` opens
 //! what it runs on; `banner` is what it says when it is up; `logs` is what it says afterwards; `reload` is what can be
-//! replaced while it runs.
+//! replaced while it runs; `notify` tells a service manager how it is.
 
 mod banner;
 pub(crate) mod beanstalkd;
 mod clock;
 mod listen;
 mod logs;
+mod notify;
 mod reload;
 mod settings;
 mod store;
@@ -22,6 +23,7 @@ use dwell_server::{Access, Shutdown};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::notify::Manager;
 use self::reload::{ReadAgain, Reload};
 use self::settings::{BeanstalkAddress, Mode, Settings, StoreChoice};
 use crate::exit::Exit;
@@ -74,6 +76,7 @@ fn start(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
 }
 
 async fn serve(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
+    let manager = Manager::of_environment()?;
     listen::allow_many_connections(settings.max_connections);
     let listener = listen::bind(&settings).await?;
     let (beanstalk, place) = listen::bind_beanstalk(&settings).await?.unzip();
@@ -103,11 +106,15 @@ async fn serve(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
         is_open: listener.as_ref().is_some_and(listen::is_open),
     };
     tokio::spawn(reload.run(hang_up));
+    let telling = manager.map(|manager| tokio::spawn(manager.run(Arc::clone(&store), shutdown.clone())));
     tokio::join!(
         serve_http(config.clone(), listener, Arc::clone(&store), shutdown.clone()),
         serve_beanstalk(config, beanstalk, Arc::clone(&store), draining, shutdown),
     );
     drop(place);
+    if let Some(telling) = telling {
+        drop(telling.await);
+    }
     let closed = store.close().await;
     tracing::info!("stopped");
     closed.map_err(|error| Exit::failure(format!("the store did not close well: {error}")))

@@ -1,8 +1,12 @@
 //! What a request may do.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use dwell_core::TopicName;
+use governor::clock::{Clock as _, MonotonicClock};
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
 
 use super::{Scope, Scopes, Token};
 
@@ -13,7 +17,11 @@ pub struct Grant {
     scopes: Scopes,
     /// How the names of its topics start, in order, none of them the start of another; `None`: all topics.
     topics: Option<Vec<String>>,
+    limiter: Option<Limiter>,
 }
+
+/// One state a token: what is kept is bounded by how many tokens there are.
+type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
 
 impl Grant {
     pub(super) fn new(token: Token) -> Self {
@@ -23,7 +31,8 @@ impl Grant {
             topics.dedup_by(|next, before| next.starts_with(before.as_str()));
             topics
         });
-        Self { name: token.name, scopes: token.scopes, topics }
+        let limiter = token.rate.map(|rate| Limiter::direct_with_clock(Quota::per_second(rate), MonotonicClock));
+        Self { name: token.name, scopes: token.scopes, topics, limiter }
     }
 
     /// What everyone may do on a server without tokens.
@@ -45,6 +54,12 @@ impl Grant {
     /// Whether it is for this topic.
     pub fn covers(&self, topic: &TopicName) -> bool {
         self.topics.as_ref().is_none_or(|starts| starts.iter().any(|start| topic.as_str().starts_with(start)))
+    }
+
+    /// Counts a request; how long to wait if that is one too many for now.
+    pub(crate) fn count(&self) -> Result<(), Duration> {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        limiter.check().map_err(|until| until.wait_time_from(limiter.clock().now()))
     }
 
     /// How the names of its topics start, in order and without overlap; `None`: all topics.

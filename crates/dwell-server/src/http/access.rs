@@ -17,6 +17,9 @@ use dwell_wire::Code;
 use super::answer::Failure;
 use crate::auth::{Grant, Scope};
 
+/// What the audit log is called among the logs.
+pub const AUDIT: &str = "audit";
+
 /// What a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
@@ -87,13 +90,39 @@ fn needs(method: &Method, path: &str) -> Needs {
 /// Lets a request through to its handler if it has what its route needs.
 pub(super) async fn check(path: MatchedPath, request: Request, next: Next) -> Response<Body> {
     let (mut head, body) = request.into_parts();
-    let needs = needs(&head.method, path.as_str());
-    if let For(scope, reach) = needs
-        && let Err(refused) = judge(scope, reach, &mut head).await
-    {
-        return refused.into_response();
+    let For(scope, reach) = needs(&head.method, path.as_str()) else {
+        return next.run(Request::from_parts(head, body)).await;
+    };
+    let entry = matches!(scope, Operate | Admin).then(|| Entry::new(&head, &path));
+    let response = match judge(scope, reach, &mut head).await {
+        Err(refused) => refused.into_response(),
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
+    };
+    if let Some(entry) = entry {
+        entry.write(response.status().as_u16());
     }
-    next.run(Request::from_parts(head, body)).await
+    response
+}
+
+/// A line of the audit log: who has asked for what, and what became of it. Bodies are not in it: they may hold secrets.
+struct Entry {
+    who: Option<Who>,
+    call: String,
+    path: String,
+}
+
+impl Entry {
+    fn new(head: &Parts, route: &MatchedPath) -> Self {
+        let path = head.uri.path_and_query().map_or_else(|| head.uri.path(), |path| path.as_str());
+        let call = format!("{} {}", head.method, route.as_str());
+        Self { who: Who::of(head).ok(), call, path: path.to_owned() }
+    }
+
+    fn write(self, status: u16) {
+        let who = self.who.as_ref().map_or("", |who| who.0.name());
+        let outcome = if status < 400 { "done" } else { "refused" };
+        tracing::info!(target: AUDIT, who, call = self.call, path = self.path, status, outcome);
+    }
 }
 
 async fn judge(scope: Scope, reach: Reach, head: &mut Parts) -> Result<(), Failure> {

@@ -26,8 +26,8 @@ use super::{Shared, body, show};
 )]
 pub(super) async fn put_jobs(State(app): State<Shared>, who: Who, request: Request<Body>) -> Answer {
     Query::of(request.uri()).done()?;
+    let bounds = app.bounds(request.headers());
     let text = body::read(&app, request).await?;
-    let bounds = app.bounds();
     let bytes = text.bytes.len();
     let items =
         body::decode(bytes, move || read_items(&text, "jobs", |fields| batch_job(fields, &bounds, &who))).await??;

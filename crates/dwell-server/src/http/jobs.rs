@@ -39,8 +39,8 @@ pub(super) async fn put_job(State(app): State<Shared>, JobPath(topic, id): JobPa
     let force = query.flag("force");
     query.done()?;
     let if_match = read::if_match(request.headers())?;
+    let bounds = app.bounds(request.headers());
     let text = body::read(&app, request).await?;
-    let bounds = app.bounds();
     let new = body::decode(text.bytes.len(), move || {
         let mut fields = read_object(&text.bytes)?;
         let put = PutJob::read(&mut fields, Named::ByPath);
@@ -75,8 +75,8 @@ pub(super) async fn create_job(
 ) -> Answer {
     Query::of(request.uri()).done()?;
     let key = request.headers().get("idempotency-key").map(|key| key.to_str().map(str::to_owned));
+    let bounds = app.bounds(request.headers());
     let text = body::read(&app, request).await?;
-    let bounds = app.bounds();
     let new = body::decode(text.bytes.len(), move || {
         let mut fields = read_object(&text.bytes)?;
         let put = PutJob::read(&mut fields, Named::ById);
@@ -186,8 +186,8 @@ pub(super) async fn change_job(
     let force = query.flag("force");
     query.done()?;
     let if_match = read::if_match(request.headers())?;
+    let bounds = app.bounds(request.headers());
     let text = body::read(&app, request).await?;
-    let bounds = app.bounds();
     let change = body::decode(text.bytes.len(), move || {
         let mut fields = read_object(&text.bytes)?;
         let change = ChangeJob::read(&mut fields);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -23,6 +24,9 @@ use dwell_wire::{Code, Duration, FieldError, Instant, retry};
 
 use super::answer::Failure;
 use crate::delivery::{self, Guard};
+
+/// The header of W3C Trace Context.
+const TRACEPARENT: &str = "traceparent";
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -69,6 +73,8 @@ pub(super) struct Bounds {
     pub(super) max_body: usize,
     /// Which targets may be called.
     pub(super) guard: Arc<Guard>,
+    /// The trace that the request belongs to.
+    pub(super) traceparent: Option<String>,
 }
 
 /// How a put is called, and what it does by default when it meets a job.
@@ -107,7 +113,7 @@ pub(super) fn new_job(
 ) -> Result<NewJob, Failure> {
     let when = when(&mut mistakes, put.delay, put.at).unwrap_or(When::NOW);
     let body = body(&mut mistakes, put.body.map(serde_json::value::RawValue::get), put.body_base64.as_deref());
-    let headers = mistakes.read("headers", put.headers, Headers::new);
+    let headers = mistakes.read("headers", put.headers, Headers::new).unwrap_or_default();
     let options = Options {
         ttr: mistakes.read("ttr", put.ttr, ttr),
         retry: put.retry.and_then(|wanted| retry_policy(&mut mistakes, wanted)),
@@ -126,12 +132,35 @@ pub(super) fn new_job(
         jitter: jitter.unwrap_or(Delay::ZERO),
         priority: put.priority.map_or(Priority::DEFAULT, Priority),
         options,
-        headers: headers.unwrap_or_default(),
+        headers: traced(headers, bounds.traceparent.as_deref()),
         body,
         if_exists: put.if_exists.map_or(if_exists, met),
         if_match: None,
         force: false,
     })
+}
+
+/// Headers of a job with the trace that its put belongs to, unless they name another or there is no room.
+fn traced(headers: Headers, traceparent: Option<&str>) -> Headers {
+    let Some(traceparent) = traceparent else { return headers };
+    if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(TRACEPARENT)) {
+        return headers;
+    }
+    let own = headers.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Headers::new(own.chain([(TRACEPARENT.to_owned(), traceparent.to_owned())])).unwrap_or(headers)
+}
+
+/// The trace that a request belongs to, if it says so as W3C Trace Context has it.
+pub(super) fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(TRACEPARENT)?.to_str().ok()?;
+    let is_hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let parts: Vec<_> = text.split('-').collect();
+    let [version, trace, span, flags] = parts[..] else { return None };
+    let is_good = version == "00" && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
+    let is_named = trace.bytes().any(|byte| byte != b'0') && span.bytes().any(|byte| byte != b'0');
+    (is_good && is_named).then(|| text.to_owned())
 }
 
 fn met(if_exists: put::IfExists) -> IfExists {
@@ -317,7 +346,7 @@ pub(super) fn consumer(mistakes: &mut Mistakes, name: Option<&str>) -> Option<Co
 }
 
 /// The version that a request insists on: `If-Match: "7"`, quoted or not.
-pub(super) fn if_match(headers: &axum::http::HeaderMap) -> Result<Option<Version>, Failure> {
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Version>, Failure> {
     let Some(value) = headers.get(axum::http::header::IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or("").trim();
     let bare = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);

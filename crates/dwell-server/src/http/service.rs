@@ -1,10 +1,12 @@
 //! The way of a request: guard, credential, route.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Method, Request, Response};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, Method, Request, Response};
 use dwell_wire::Code;
 use tower::ServiceExt;
 
@@ -65,11 +67,19 @@ fn admit(app: &App, mut request: Request<Body>) -> Result<Request<Body>, Failure
     let tokens = app.config.access.tokens();
     guard::check(&tokens, &request)?;
     let who = auth::check(&tokens, &request)?;
+    who.0.count().map_err(|wait| too_many(who.0.name(), wait))?;
     if let Some(detail) = app.failure().filter(|_| path.starts_with("/v1/")) {
         return Err(Failure::new(Code::StorageFailed, detail));
     }
     request.extensions_mut().insert(who);
     Ok(request)
+}
+
+/// A request too many of one token.
+fn too_many(name: &str, wait: Duration) -> Failure {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let detail = format!("the token \"{name}\" has sent as many requests as it may for now; try again in {seconds} s");
+    Failure::new(Code::RateLimited, detail).with_header(RETRY_AFTER, HeaderValue::from(seconds))
 }
 
 async fn not_found(request: Request<Body>) -> Failure {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use dwell_core::{State, Store, TopicInfo, TopicName, TopicsQuery, Totals, limits};
+use dwell_core::{State, Store, Timestamp, TopicInfo, TopicName, TopicsQuery, Totals, limits};
+
+use super::seconds;
 
 /// Topics looked at in one go; a store with more shows these.
 const MOST: usize = limits::DEFAULT_MAX_TOPICS;
@@ -16,17 +18,19 @@ struct Sums {
     states: [u64; 4],
     events: [u64; 10],
     waiting: u64,
+    /// Milliseconds that the oldest ready job has been due.
+    oldest: u64,
 }
 
 /// The series of all topics; none if the store does not answer.
-pub(super) async fn text(store: &dyn Store, label: impl Fn(&TopicName) -> String) -> String {
+pub(super) async fn text(store: &dyn Store, now: Option<Timestamp>, label: impl Fn(&TopicName) -> String) -> String {
     let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
     let mut query = TopicsQuery { limit: limits::MAX_PAGE, ..TopicsQuery::default() };
     let mut seen = 0;
     while seen < MOST {
         let Ok(page) = store.topics(query.clone()).await else { break };
         for topic in &page {
-            add(sums.entry(label(&topic.name)).or_default(), topic);
+            add(sums.entry(label(&topic.name)).or_default(), topic, now);
         }
         seen += page.len();
         match page.last() {
@@ -34,11 +38,10 @@ pub(super) async fn text(store: &dyn Store, label: impl Fn(&TopicName) -> String
             _ => break,
         }
     }
-    let failed = store.status().await.map_or(true, |status| status.failed.is_some());
-    print(&sums, failed)
+    print(&sums)
 }
 
-fn add(sums: &mut Sums, topic: &TopicInfo) {
+fn add(sums: &mut Sums, topic: &TopicInfo, now: Option<Timestamp>) {
     for (sum, state) in sums.states.iter_mut().zip(State::ALL) {
         *sum += topic.counts[state];
     }
@@ -46,6 +49,9 @@ fn add(sums: &mut Sums, topic: &TopicInfo) {
         *sum += count;
     }
     sums.waiting += topic.waiting;
+    if let Some((now, since)) = now.zip(topic.oldest_ready_at) {
+        sums.oldest = sums.oldest.max(now.as_millis().saturating_sub(since.as_millis()));
+    }
 }
 
 /// What has happened, by name.
@@ -64,7 +70,7 @@ fn events(totals: &Totals) -> [(&'static str, u64); 10] {
     ]
 }
 
-fn print(sums: &BTreeMap<String, Sums>, failed: bool) -> String {
+fn print(sums: &BTreeMap<String, Sums>) -> String {
     let mut text = String::new();
     let mut line = |args: std::fmt::Arguments<'_>| text.write_fmt(args).expect("a string takes everything");
     line(format_args!("# HELP dwell_jobs Live jobs by topic and state.\n# TYPE dwell_jobs gauge\n"));
@@ -78,6 +84,11 @@ fn print(sums: &BTreeMap<String, Sums>, failed: bool) -> String {
     for (topic, sums) in sums {
         line(format_args!("dwell_waiting_consumers{{topic=\"{topic}\"}} {}\n", sums.waiting));
     }
+    line(format_args!("# HELP dwell_oldest_ready_seconds How long the oldest ready job has been due.\n"));
+    line(format_args!("# TYPE dwell_oldest_ready_seconds gauge\n"));
+    for (topic, sums) in sums {
+        line(format_args!("dwell_oldest_ready_seconds{{topic=\"{topic}\"}} {}\n", seconds(sums.oldest)));
+    }
     line(format_args!("# HELP dwell_job_events What has happened to jobs since their topic was created.\n"));
     line(format_args!("# TYPE dwell_job_events counter\n"));
     for (topic, sums) in sums {
@@ -85,7 +96,5 @@ fn print(sums: &BTreeMap<String, Sums>, failed: bool) -> String {
             line(format_args!("dwell_job_events_total{{topic=\"{topic}\",event=\"{event}\"}} {count}\n"));
         }
     }
-    line(format_args!("# HELP dwell_store_failed Whether the store has failed and needs a restart.\n"));
-    line(format_args!("# TYPE dwell_store_failed gauge\ndwell_store_failed {}\n", u8::from(failed)));
     text
 }

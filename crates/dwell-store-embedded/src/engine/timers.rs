@@ -75,10 +75,12 @@ impl Engine {
         let mut places = topic.waiting.range(from..).map(|(place, index)| (*place, *index));
         let mut due = Vec::new();
         let mut next = places.next();
+        let now = self.now.at.as_millis();
         while let Some(((due_at, _), index)) = next
             && due_at <= self.now.at.plus(u64::from(planted::is(Bug::EarlyByOne)))
             && due.len() < *budget
         {
+            self.gauges.promoted.note(Duration::from_millis(now.saturating_sub(due_at.as_millis())));
             due.push(index);
             next = places.next();
         }

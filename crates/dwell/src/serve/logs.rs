@@ -1,8 +1,14 @@
-//! What the server says while it runs: for people on a terminal, as JSON otherwise. On standard error.
+//! What the server says while it runs: for people on a terminal, as JSON otherwise; the audit log always as
+//! JSON. On standard error.
 
 use std::io::{IsTerminal as _, stderr};
 
-use tracing_subscriber::EnvFilter;
+use dwell_server::http::AUDIT;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, registry};
 
 use super::settings::{LogFormat, Settings};
 use crate::exit::{Code, Exit};
@@ -18,11 +24,13 @@ pub(super) fn start(settings: &Settings) -> Result<(), Exit> {
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(is_terminal);
-    if human {
-        logs.with_target(false).init();
-    } else {
-        logs.json().flatten_event(true).init();
-    }
+    let logs = layer().with_writer(stderr).with_ansi(is_terminal);
+    let logs = if human { logs.with_target(false).boxed() } else { logs.json().flatten_event(true).boxed() };
+    // Whatever else is logged, and however: who has administered what is always there, for programs to read.
+    let audit = layer().with_writer(stderr).with_ansi(false).json().flatten_event(true);
+    registry()
+        .with(logs.with_filter(filter).with_filter(filter_fn(|about| about.target() != AUDIT)))
+        .with(audit.with_filter(filter_fn(|about| about.target() == AUDIT)))
+        .init();
     Ok(())
 }

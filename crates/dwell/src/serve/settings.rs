@@ -6,6 +6,7 @@ mod keys;
 mod sources;
 mod tokens;
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -33,6 +34,8 @@ pub(super) struct Settings {
     pub(super) tokens: Tokens,
     /// Those of `token` and `token_file`, which open everything.
     pub(super) plain_tokens: Vec<Token>,
+    /// Requests a second of each token that does not say otherwise.
+    pub(super) token_rate: Option<NonZeroU32>,
     /// The certificate that HTTP is served with, if over TLS.
     pub(super) tls: Option<Tls>,
     /// The same for the beanstalk protocol, and which clients it knows.
@@ -127,6 +130,7 @@ impl Default for Settings {
             durability: Durability::Sync,
             tokens: Tokens::default(),
             plain_tokens: Vec::new(),
+            token_rate: None,
             tls: None,
             beanstalk_tls: None,
             tls_files: TlsFiles::default(),
@@ -173,7 +177,9 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Settings, Exit> {
             mistakes.push(value.origin.explain(&reason));
         }
     }
-    match Tokens::new(settings.plain_tokens.iter().cloned().chain(scoped).collect()) {
+    let rate = settings.token_rate;
+    let tokens = settings.plain_tokens.iter().cloned().chain(scoped);
+    match Tokens::new(tokens.map(|token| Token { rate: token.rate.or(rate), ..token }).collect()) {
         Ok(tokens) => settings.tokens = tokens,
         Err(error) => mistakes.push(error.to_string()),
     }

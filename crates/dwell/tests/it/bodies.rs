@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Answer, job_path};
 use crate::server::Server;
@@ -141,4 +141,39 @@ fn headers_are_a_map_of_strings() {
     server.put(&job_path("t", "b"), json!({"headers": {"name": "v".repeat(4_093)}})).wrong("headers");
     let many: serde_json::Map<_, _> = (0..1_000).map(|n| (format!("name{n}"), json!("v"))).collect();
     server.put(&job_path("t", "b"), json!({ "headers": many })).wrong("headers");
+}
+
+#[test]
+fn the_trace_of_a_put_stays_with_its_job() {
+    let server = Server::new();
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let other = "00-11111111111111111111111111111111-2222222222222222-00";
+    let send = |method: &str, path: &str, trace: &str, body: Value| {
+        let headers = [("content-type", "application/json"), ("traceparent", trace)];
+        let answer = server.send(method, path, &headers, Some(body.to_string().as_bytes()));
+        assert!(matches!(answer.status, 200 | 201), "{answer:?}");
+    };
+    send("PUT", &job_path("t", "put"), trace, json!({}));
+    send("POST", "/v1/topics/t/jobs", trace, json!({"id": "created"}));
+    send("POST", "/v1/jobs", trace, json!({"jobs": [{"topic": "t", "id": "batch"}]}));
+    for id in ["put", "created", "batch"] {
+        assert_eq!(server.job("t", id)["headers"], json!({"traceparent": trace}), "{id}");
+    }
+    // What the job itself says holds, however it is spelled.
+    send("PUT", &job_path("t", "own"), trace, json!({"headers": {"Traceparent": other, "a": "b"}}));
+    assert_eq!(server.job("t", "own")["headers"], json!({"Traceparent": other, "a": "b"}));
+    send("PUT", &job_path("t", "both"), trace, json!({"headers": {"a": "b"}}));
+    assert_eq!(server.job("t", "both")["headers"], json!({"traceparent": trace, "a": "b"}));
+    // What is no trace, and what has no room, is left out.
+    let zeros = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
+    for wrong in ["", "00-1-2-01", "nonsense", &trace.to_uppercase(), &trace[1..], &zeros] {
+        send("PUT", &job_path("t", "none"), wrong, json!({}));
+        assert!(server.job("t", "none")["headers"].is_null(), "{wrong}");
+    }
+    let full = json!({"headers": {"a": "x".repeat(4_090)}});
+    send("PUT", &job_path("t", "full"), trace, full.clone());
+    assert_eq!(server.job("t", "full")["headers"], full["headers"]);
+    let leased = server.lease("t", json!({"max": 10}));
+    let put = leased.iter().find(|job| job["id"] == "put").unwrap();
+    assert_eq!(put["headers"]["traceparent"], trace, "and is given back with the lease");
 }

@@ -37,3 +37,4 @@ mod times;
 mod tls;
 mod topics;
 mod waiting;
+mod watched;

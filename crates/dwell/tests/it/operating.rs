@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::client::{millis, text_of};
-use crate::server::Server;
+use crate::server::{Server, until};
 
 #[test]
 fn info_says_what_the_server_is_and_allows() {
@@ -53,7 +53,8 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         let family = name.split('{').next().unwrap();
         let bare =
             ["_total", "_bucket", "_sum", "_count"].iter().find_map(|end| family.strip_suffix(end)).unwrap_or(family);
-        assert!(typed.contains(bare) && bare.starts_with("dwell_"), "no type: {line}");
+        let is_ours = bare.starts_with("dwell_") || bare.starts_with("process_");
+        assert!(typed.contains(bare) && is_ours, "no type: {line}");
         assert!(samples.insert(name.to_owned(), value.parse().unwrap()).is_none(), "twice: {line}");
     }
     samples
@@ -91,6 +92,74 @@ fn metrics_are_what_prometheus_reads() {
         assert_eq!(samples.get(name), Some(&value), "{name}: {samples:#?}");
     }
     assert!(samples["dwell_http_connections"] >= 1.0);
+}
+
+#[test]
+fn metrics_tell_how_late_and_how_long() {
+    let server = Server::on_files();
+    server.put_job("t", "old", json!({"at": "2020-01-01T00:00:00Z"}));
+    server.put_job("t", "soon", json!({"delay": "1h"}));
+    server.put_job("u", "far", json!({"delay": "30d"}));
+    server.advance("90m");
+    server.parked("t", 0);
+    let waiting = server.later("/v1/topics/u/lease", json!({"wait": "30s"}));
+    server.parked("u", 1);
+    let now = samples(&server.get("/metrics").body());
+    let between = |name: &str, least: f64, most: f64| {
+        let value = now.get(name).unwrap_or_else(|| panic!("no {name}: {now:#?}"));
+        assert!((least..=most).contains(value), "{name}: {value}");
+    };
+    // Six years and more.
+    between("dwell_oldest_ready_seconds{topic=\"t\"}", 1.8e8, 1e10);
+    between("dwell_oldest_ready_seconds{topic=\"u\"}", 0.0, 0.0);
+    between("dwell_waiting_consumers{topic=\"u\"}", 1.0, 1.0);
+    // The clock was moved an hour and a half ahead, so the job that was due in between was half an hour late.
+    between("dwell_clock_gap_seconds", 5_395.0, 5_460.0);
+    between("dwell_promotion_seconds_count", 1.0, 1.0);
+    between("dwell_promotion_seconds_sum", 1_800.0, 1_860.0);
+    between("dwell_promotion_seconds_bucket{le=\"600.0\"}", 0.0, 0.0);
+    between("dwell_promotion_seconds_bucket{le=\"+Inf\"}", 1.0, 1.0);
+    between("dwell_sync_seconds_count", 3.0, 1_000.0);
+    between("dwell_sync_seconds_sum", 1e-6, 60.0);
+    between("process_resident_memory_bytes", 1e6, 1e10);
+    between("process_cpu_seconds_total", 0.0, 1e5);
+    between("process_open_fds", 5.0, 1e5);
+    between("process_max_fds", 256.0, 1e10);
+    between("process_threads", 2.0, 1e4);
+    between("process_start_time_seconds", 1.7e9, 1e11);
+    server.put_job("u", "now", json!({}));
+    assert_eq!(waiting.join().unwrap().list("jobs").len(), 1);
+    // Promoted late as it was, it is handed out later still.
+    server.lease("t", json!({"max": 2}));
+    let after = samples(&server.get("/metrics").body());
+    assert_eq!(after.get("dwell_lateness_seconds_count{topic=\"t\"}"), Some(&2.0));
+    assert!(after["dwell_sync_seconds_count"] > now["dwell_sync_seconds_count"]);
+}
+
+/// The names of a Markdown table's first column that are set as code.
+fn named(table: &str) -> BTreeSet<String> {
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.flat_map(|row| row.split('|').next().unwrap().split('`').step_by(2).map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_metric_is_in_the_docs_and_every_one_there_is_a_metric() {
+    let server = Server::with(&["--durability", "sync", "--allow-private-targets"]);
+    server.put_job("t", "a", json!({}));
+    server.lease_one("t");
+    // A target that nobody is at, until it is left alone.
+    for number in 0..20 {
+        let job = json!({"deliver_to": "http://127.0.0.1:1/", "retry": {"attempts": 50, "backoff": ["0s"]}});
+        server.put_job("pushed", &number.to_string(), job);
+    }
+    until("the target is left alone", || server.get("/metrics").body().contains("dwell_targets_down{"));
+    let text = server.get("/metrics").body();
+    let shown = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let shown: BTreeSet<_> = shown
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() })
+        .collect();
+    assert_eq!(named(include_str!("../../../../docs/metrics.md")), shown);
 }
 
 /// Every `$ref` of a document.

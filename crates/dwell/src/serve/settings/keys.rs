@@ -208,6 +208,17 @@ pub(super) static KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "token_rate",
+        help: "Requests a second that each token may send, and as many at once [default: no limit]",
+        kind: Kind::One("NUMBER"),
+        in_dev: false,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.token_rate = Some(tokens::parse_rate(given.text()).ok_or(tokens::RATE)?);
+            Ok(())
+        },
+    },
+    Key {
         name: "tls_cert",
         help: "Serve HTTPS with this certificate chain, in PEM; SIGHUP reads it again",
         kind: Kind::One("FILE"),

@@ -1,5 +1,6 @@
 //! The tokens that the configuration file describes: `[[tokens]]`, each with a name, scopes and topics.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use dwell_core::TopicName;
@@ -11,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 pub(super) const TABLE: &str = "tokens";
 
 /// Every field of a token.
-pub(super) const FIELDS: [&str; 5] = ["name", "token", "token_file", "scopes", "topics"];
+pub(super) const FIELDS: [&str; 6] = ["name", "token", "token_file", "scopes", "topics", "rate"];
 
 /// Reads all tokens; what is wrong is told with its place, and whether that place must not be shown.
 pub(super) fn read(value: &Spanned<DeValue<'_>>, mut wrong: impl FnMut(Range<usize>, bool, &str)) -> Vec<Token> {
@@ -60,7 +61,8 @@ impl Reader<'_, '_> {
             }
         }
         let (name, secret, scopes, topics) = (self.name(), self.secret(), self.scopes(), self.topics());
-        Some(Token { name: name?, secret: secret?, scopes: scopes?, topics: topics.ok()? })
+        let rate = self.rate();
+        Some(Token { name: name?, secret: secret?, scopes: scopes?, topics: topics.ok()?, rate: rate.ok()? })
     }
 
     fn name(&mut self) -> Option<String> {
@@ -129,6 +131,15 @@ impl Reader<'_, '_> {
         Ok(Some(texts))
     }
 
+    fn rate(&mut self) -> Result<Option<NonZeroU32>, Refused> {
+        let Some(value) = self.table.get("rate") else { return Ok(None) };
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => parse_rate(&number.to_string()),
+            _ => None,
+        };
+        number.map(Some).ok_or(Refused).or_else(|_| self.refuse(value, RATE).ok_or(Refused))
+    }
+
     fn texts(&mut self, value: &Spanned<DeValue<'_>>) -> Option<Vec<String>> {
         let texts = match value.get_ref() {
             DeValue::Array(values) => values.iter().map(|value| value.get_ref().as_str().map(str::to_owned)).collect(),
@@ -147,6 +158,14 @@ impl Reader<'_, '_> {
         (self.wrong)(value.span(), is_secret, reason);
         None
     }
+}
+
+/// What a rate must be.
+pub(super) const RATE: &str = "must be a whole number of requests a second, from 1 to 1000000";
+
+/// Requests a second.
+pub(super) fn parse_rate(text: &str) -> Option<NonZeroU32> {
+    text.parse().ok().filter(|rate: &NonZeroU32| rate.get() <= 1_000_000)
 }
 
 /// Says what is wrong with a secret that no header could carry, or that would let everyone in.
