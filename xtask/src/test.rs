@@ -8,6 +8,7 @@ mod beanstalk_clients;
 mod cargo_test;
 mod examples;
 mod http_on_redis;
+mod ops;
 mod packages;
 mod python;
 mod receivers;
@@ -67,6 +68,7 @@ const STEPS: &[Step] = &[
         about: "the guide's receivers of webhooks, as printed (installs Node, Go and Java)",
         run: receivers::run,
     },
+    Step { name: "ops", about: "the alert rules, read and tried by Prometheus' own tool (installs it)", run: ops::run },
     Step {
         name: "sdks",
         about: "the clients in Python and TypeScript: types, tests against a server, packages (installs Node)",

@@ -18,6 +18,7 @@ mod lease;
 mod lists;
 mod names;
 mod operating;
+mod ops_files;
 mod policy;
 mod process;
 mod push;
