@@ -135,3 +135,64 @@ fn a_connection_too_many_is_told_to_come_again() {
     until("there is room again", || server.get("/healthz").status == 200);
     server.put(&job_path("t", "a"), json!({})).ok(201);
 }
+
+#[test]
+fn a_crowd_of_parked_slow_and_broken_clients_holds_nobody_up() {
+    let server = Server::new();
+    server.put("/v1/topics/t/policy", json!({})).ok(200);
+    let lease = "POST /v1/topics/t/lease HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 content-length: 15\r\n\r\n{\"wait\": \"60s\"}";
+    let mut crowd = Vec::new();
+    for _ in 0..300 {
+        let mut stream = server.connect();
+        stream.write_all(lease.as_bytes()).unwrap();
+        crowd.push(stream);
+    }
+    server.parked("t", 300);
+    let memory = || {
+        let text = server.get("/metrics").body();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap().to_owned();
+        line.parse::<f64>().unwrap()
+    };
+    let before = memory();
+    for number in 0..200 {
+        let mut stream = server.connect();
+        let sent: &[u8] = match number % 4 {
+            // Half a head; a body that never comes; nonsense; and, below, answers that nobody reads.
+            0 => b"POST /v1/jobs HTTP/1.1\r\nhost: local",
+            1 => {
+                b"POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                   content-length: 60000000\r\n\r\n{\"jobs\": ["
+            }
+            2 => &[0x16, 3, 1, 0, 200, 255, 0, 13, 10, 13, 10],
+            _ => b"",
+        };
+        // One that is refused at once may be closed before all is written.
+        drop(stream.write_all(sent));
+        if number % 4 == 3 {
+            stream.set_nonblocking(true).unwrap();
+            let asking = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(200);
+            drop(stream.write(asking.as_bytes()));
+        }
+        crowd.push(stream);
+    }
+    for number in 0..100 {
+        let id = number.to_string();
+        server.put_job("own", &id, json!({"body": id}));
+        let job = server.lease_one("own");
+        assert_eq!(job["body"], id.as_str());
+        server.settle(&job, "ack", json!({})).ok(200);
+    }
+    let grown = memory() - before;
+    assert!(grown < 64e6, "200 clients that misbehave took {grown} bytes");
+    // All who wait are served.
+    let jobs: Vec<_> = (0..300).map(|_| json!({"topic": "t"})).collect();
+    server.post("/v1/jobs", json!({ "jobs": jobs })).ok(200);
+    for stream in &mut crowd[..300] {
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200");
+    }
+    server.parked("t", 0);
+}
