@@ -23,6 +23,8 @@ pub(super) const MOST: usize = 64 << 20;
 pub(super) const PART: Duration = Duration::from_secs(15);
 /// All of a body must arrive within this.
 const WHOLE: Duration = Duration::from_mins(5);
+/// Bytes that there is room for before any have come.
+const FIRST: usize = 64 << 10;
 /// How long a request waits for room.
 const ROOM: Duration = Duration::from_secs(10);
 /// Bodies over this are decoded off the threads that serve connections.
@@ -47,7 +49,9 @@ pub(super) async fn read(app: &App, request: Request<Body>) -> Result<Text, Fail
     if announced.is_some_and(|length| length > MOST) {
         return Err(too_large());
     }
-    let room = timeout(ROOM, Arc::clone(&app.room).acquire_many_owned(units(announced.unwrap_or(0)))).await;
+    // Room for what is announced is taken as it comes: who announces much and sends nothing must not keep others out.
+    let first = announced.unwrap_or(0).min(FIRST);
+    let room = timeout(ROOM, Arc::clone(&app.room).acquire_many_owned(units(first))).await;
     let Ok(Ok(mut room)) = room else { return Err(no_room()) };
     match timeout(WHOLE, collect(app, request.into_body(), announced, &mut room)).await {
         Ok(bytes) => Ok(Text { bytes: bytes?, _room: room }),
@@ -83,7 +87,7 @@ async fn collect(
     if announced == Some(first.len()) {
         return Ok(first);
     }
-    let mut whole = BytesMut::with_capacity(announced.unwrap_or(first.len() * 2));
+    let mut whole = BytesMut::with_capacity(announced.unwrap_or(0).min(FIRST).max(first.len() * 2));
     whole.extend_from_slice(&first);
     while let Some(part) = next(&mut body).await? {
         if whole.len() + part.len() > MOST {
