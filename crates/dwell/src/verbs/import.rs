@@ -19,7 +19,10 @@ use crate::exit::Exit;
 
 /// Put jobs from JSON lines, as `dwell export` writes them, or from another queue
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
 Examples:
   dwell import jobs.jsonl
   dwell export orders.close | dwell import --url http://other:3935
@@ -27,7 +30,8 @@ Examples:
 
 A line is an item of POST /v1/jobs: {\"topic\": …, \"id\": …, \"at\": …, \"body\": …}, or
 what a topic says for all its jobs: {\"topic\": …, \"policy\": {…}}. An import that was
-cut short can be run again: jobs that are there already stay as they are.")]
+cut short can be run again: jobs that are there already stay as they are."
+)]
 pub(crate) struct Import {
     #[command(subcommand)]
     source: Option<Source>,
