@@ -48,6 +48,12 @@ pub enum StoreError {
         /// What happened, where.
         detail: String,
     },
+    /// What was asked for is there and cannot be read; nothing was done. Everything else goes on.
+    #[error("what was asked for cannot be read: {detail}; nothing was done")]
+    Unreadable {
+        /// What is damaged, and where.
+        detail: String,
+    },
     /// Too much at once; nothing was done.
     #[error("the store has too much to do; try again shortly")]
     Overloaded,
@@ -60,7 +66,7 @@ impl StoreError {
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Failed { .. } | Self::Unreachable { .. } => ErrorKind::StorageFailed,
+            Self::Failed { .. } | Self::Unreachable { .. } | Self::Unreadable { .. } => ErrorKind::StorageFailed,
             Self::Overloaded | Self::Closed => ErrorKind::Overloaded,
         }
     }

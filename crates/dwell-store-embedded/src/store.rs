@@ -23,7 +23,7 @@ use crate::format::{dead, manifest, run, segment, topics};
 use crate::gauges::Gauges;
 use crate::journal::{Journal, Spares, Work};
 use crate::recovery::{self, OpenError, Recovered, io_error};
-use crate::reserve::Reserve;
+use crate::reserve::{Reserve, RoomError as _};
 use crate::runner::{Event, Runner, Shown};
 use crate::shelf::read;
 use crate::shelf::shelver::{Shelver, Task};
@@ -88,7 +88,13 @@ impl EmbeddedStore {
         let recovered = recovery::recover(&storage, settings(config), &*config.clock, config.accept_clock)?;
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
         let reserve = Reserve::open(Arc::clone(&storage), config.tail + 3 * config.segment);
-        reserve.or_spend(|| manifest::store(&*storage, &recovered.manifest)).map_err(store_failed)?;
+        let begin = || manifest::store(&*storage, &recovered.manifest);
+        match reserve.or_spend(begin) {
+            // Nobody knows of the spares yet.
+            Err(error) if error.is_for_room() && remove_spare(&*storage) => begin(),
+            begun => begun,
+        }
+        .map_err(store_failed)?;
         remove_leftovers(&*storage, &recovered.manifest).map_err(store_failed)?;
         let spares = Spares::adopt(&*storage, config.segment, reserve.clone()).map_err(store_failed)?;
         Ok(Self::make(config, storage, kind, recovered, (spares, reserve)))
@@ -368,6 +374,13 @@ fn read_for(asks: &Receiver<Ask>, events: &Sender<Event>) {
     while let Ok(Ask { id, view, question }) = asks.recv() {
         drop(events.send(Event::Read(id, read::answer(&view, &question))));
     }
+}
+
+/// Gives up a file that was to become a segment; whether there was one.
+fn remove_spare(storage: &dyn Storage) -> bool {
+    let spare =
+        storage.list().ok().and_then(|names| names.into_iter().find(|name| name.starts_with(segment::SPARE_PREFIX)));
+    spare.is_some_and(|name| storage.remove(&name).is_ok())
 }
 
 /// Removes what a run that was cut short has left and nobody needs.

@@ -311,7 +311,7 @@ impl Engine {
         // A job that is asked for by name may be just the one that cannot be read: it is not said to be gone.
         let asker = match (asker, damaged) {
             (Asker::Command(parked, What::Jobs(..)), Some(detail)) => {
-                return parked.command.refuse(StoreError::Failed { detail });
+                return parked.command.refuse(StoreError::Unreadable { detail });
             }
             (asker, _) => asker,
         };
@@ -359,7 +359,7 @@ impl Engine {
                 parked.failures += 1;
                 self.attempt_again(parked);
             }
-            Asker::Command(parked, _) => parked.command.refuse(StoreError::Failed { detail: why }),
+            Asker::Command(parked, _) => parked.command.refuse(StoreError::Unreadable { detail: why }),
             Asker::Slice { slice, .. } => {
                 if let Some(of) = self.slice_mut(slice) {
                     of.asked = false;

@@ -99,7 +99,8 @@ async fn found(store: &EmbeddedStore, jobs: &[usize]) -> (Vec<usize>, Vec<usize>
                     there.push(number);
                 }
                 Ok(None) => {}
-                Err(_) => refused.push(number),
+                Err(StoreError::Unreadable { .. }) => refused.push(number),
+                Err(error) => panic!("job {number}: {error}"),
             }
         }
     }

@@ -203,3 +203,19 @@ async fn puts_go_on_by_themselves_once_there_is_room() {
     until(|| async { try_put(&store, taken).await.expect("the store does not fail").is_ok() }).await;
     until(|| async { !says_that_it_is_full(&store).await }).await;
 }
+
+/// Where not even the reserve is left, a spare segment makes room for a start.
+#[tokio::test]
+async fn a_start_finds_room_where_the_reserve_is_spent() {
+    let disk = SmallDisk::of(4 << 20);
+    let store = open(&disk);
+    fill(&store).await;
+    store.close().await.unwrap();
+    drop(store);
+    disk.remove("reserve").unwrap();
+    disk.fill_up();
+    let store = open(&disk);
+    assert_eq!(try_put(&store, 0).await, Ok(Err(PutError::StorageFull)));
+    consume(&store, 5).await;
+    cancel(&store, 1).await;
+}

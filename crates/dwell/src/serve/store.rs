@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use dwell_core::Store;
 use dwell_server::MovableClock;
-use dwell_store_embedded::{Config, EmbeddedStore};
+use dwell_store_embedded::{Config, EmbeddedStore, OpenError};
 use dwell_store_redis::{Address, Config as RedisConfig, RedisStore};
 
 use super::clock::{DevClock, RedisClock};
 use super::settings::{Settings, StoreChoice};
-use crate::exit::Exit;
+use crate::exit::{Code, Exit};
 
 /// A store, and its clock if that can be moved.
 type Opened = (Arc<dyn Store>, Option<Arc<dyn MovableClock>>);
@@ -32,8 +32,14 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Exit> {
         movable = Some(Arc::clone(&clock) as Arc<dyn MovableClock>);
         config.clock = clock;
     }
-    let store = EmbeddedStore::open(&config).map_err(Exit::failure)?;
+    let store = EmbeddedStore::open(&config).map_err(not_opened)?;
     Ok((Arc::new(store), movable))
+}
+
+/// A clock that is far behind is for whoever runs the machine to decide about, like a setting.
+fn not_opened(error: OpenError) -> Exit {
+    let code = if matches!(error, OpenError::Clock(_)) { Code::BadConfiguration } else { Code::Failure };
+    Exit::new(code, error)
 }
 
 async fn open_redis(settings: &Settings, address: &str) -> Result<Opened, Exit> {

@@ -38,6 +38,7 @@ impl Backup {
             return output::object(&json!({ "jobs": copied.jobs, "files": copied.files, "bytes": copied.bytes }));
         }
         let mebi = copied.bytes.div_ceil(1 << 20);
-        output::line(&format!("{}: {} jobs, {} files, {mebi} MiB", self.into.display(), copied.jobs, copied.files))
+        let (jobs, files) = (output::counted(copied.jobs, "job"), output::counted(copied.files, "file"));
+        output::line(&format!("{}: {jobs}, {files}, {mebi} MiB", self.into.display()))
     }
 }

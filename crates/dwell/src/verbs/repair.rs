@@ -48,7 +48,7 @@ impl Repair {
         for dropped in &found.dropped {
             output::line(&format!("dropped  {dropped}"))?;
         }
-        let kept = format!("{} jobs of {} topics", found.jobs, found.topics);
+        let kept = format!("{} of {}", output::counted(found.jobs, "job"), output::counted(found.topics, "topic"));
         match old {
             None => output::line(&format!("nothing is damaged: {kept}")),
             Some(old) => {

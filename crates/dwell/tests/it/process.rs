@@ -126,7 +126,7 @@ fn a_clock_far_behind_the_data_is_accepted_only_if_told_to() {
     let data = server.data();
     let flags = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
     let ended = run(&mut dwell(&flags));
-    assert_ne!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.code, Some(78), "{ended:?}");
     assert!(ended.stderr.contains("--accept-clock"), "it says what to do: {ended:?}");
     let (mut child, address, _) = start(dwell(&flags).arg("--accept-clock").stderr(Stdio::null()));
     assert_eq!(Client::new(address).job("t", "a")["state"], "delayed");
