@@ -291,7 +291,9 @@ impl World {
         let mut answers = Vec::new();
         // Only puts and bodies that grow need room, and have it as long as jobs take no more than they may.
         let weighed = self.stepper.take_weighed();
-        self.shadow.model.set_rooms(weighed.iter().map(|weight| *weight <= self.memory));
+        // With a shelf a call may take a quarter more.
+        let most = if self.shelves { self.memory + self.memory / 4 } else { self.memory };
+        self.shadow.model.set_rooms(weighed.iter().map(|weight| *weight <= most));
         for (call, request) in std::mem::take(&mut self.queued) {
             answers.push(self.shadow.call(call, request, real));
         }

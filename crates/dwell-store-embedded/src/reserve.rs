@@ -95,9 +95,11 @@ impl Reserve {
 
     /// Gives the room away; whether there was any.
     fn spend(&self) -> bool {
-        let mut held = self.lock();
-        self.shared.is_short.store(true, Ordering::SeqCst);
-        std::mem::take(&mut *held) && self.storage.remove(NAME).is_ok()
+        let spent = std::mem::take(&mut *self.lock()) && self.storage.remove(NAME).is_ok();
+        if spent {
+            self.shared.is_short.store(true, Ordering::SeqCst);
+        }
+        spent
     }
 }
 

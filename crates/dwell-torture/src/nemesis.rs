@@ -78,7 +78,7 @@ pub(crate) async fn all_in_short(options: &Options) -> Outcome<bool> {
     let cuts = |count| Nemesis::PowerCuts(power_cuts::Args { count, ..power_cuts::Args::default() });
     let steps = [
         (cuts(2), no_sync),
-        (kills(3), planted("AnswersBeforeSync", Expected::Lost)),
+        (cuts(2), planted("SkippedSync", Expected::Lost)),
         (kills(4), planted("LeaseNotLogged", Expected::DoubleLease)),
         (kills(20), options.clone()),
         (cuts(10), options.clone()),

@@ -41,6 +41,9 @@ const KEPT: u64 = 4;
 /// syncs, so it must be worth it where jobs are small, or are drained faster than that.
 const BESIDE: usize = 512;
 
+/// After so many folds that made no room in memory, what is there has to be there.
+const USELESS: u32 = 3;
+
 /// How long after a failure it is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -69,20 +72,10 @@ pub(super) struct Folding {
     pub(super) lands: bool,
     /// Somebody waits for a fold.
     soon: bool,
-    relief: Relief,
+    /// How many folds have begun since there was room in memory.
+    unrelieved: u32,
     /// Everything up to this sequence that was true of jobs on the shelf is there.
     folded: u64,
-}
-
-/// What folds do for memory that is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relief {
-    /// There has been room since this fold began, or it never was full.
-    Given,
-    /// There has been none yet.
-    Awaited,
-    /// The fold before this one has made none: what is in memory has to be there.
-    Useless,
 }
 
 pub(super) enum Step {
@@ -112,7 +105,7 @@ impl Folding {
             ready: None,
             lands: false,
             soon: false,
-            relief: Relief::Given,
+            unrelieved: 0,
             folded,
         }
     }
@@ -146,15 +139,12 @@ impl Engine {
     pub(super) fn fold_step(&mut self) {
         self.drop_step();
         if !self.is_full() {
-            self.folding.relief = Relief::Given;
+            self.folding.unrelieved = 0;
         }
         match self.folding.step {
             Step::Rest => {
                 if let Some(target) = self.wants_folding() {
-                    self.folding.relief = match self.folding.relief {
-                        Relief::Given => Relief::Awaited,
-                        Relief::Awaited | Relief::Useless => Relief::Useless,
-                    };
+                    self.folding.unrelieved += 1;
                     self.folding.soon = false;
                     self.folding.step = Step::Slots(0, target);
                 }
@@ -185,6 +175,7 @@ impl Engine {
             || self.folding.is_flying()
             || !self.folding.dropping.is_empty()
             || self.shelf.unsaved
+            || self.is_moving()
             || self.shelf.saving.iter().any(Option::is_some)
             || self.wants_folding().is_some();
         let segments = self.batch.segment() - self.folding.first;
@@ -196,7 +187,7 @@ impl Engine {
             && self.failed.is_none()
             && !self.closing
             && !self.short
-            && (behind || (self.is_full() && self.folding.relief != Relief::Useless))
+            && (behind || (self.is_full() && self.folding.unrelieved <= USELESS))
     }
 
     /// Segments of journal that are enough.
