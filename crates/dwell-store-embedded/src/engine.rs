@@ -30,6 +30,7 @@ mod rest;
 mod saving;
 mod shelf;
 mod slots;
+mod stale;
 mod timers;
 mod topic;
 mod totals;
@@ -162,6 +163,8 @@ pub(crate) struct Engine {
     closing: bool,
     /// Whether the disk has too little room for more.
     short: bool,
+    /// Whether segments must be freed before the journal goes on.
+    low: bool,
     swept_at: Duration,
     dice: Dice,
     /// What jobs took whenever someone needed room; simulators ask.
@@ -198,6 +201,7 @@ impl Engine {
             failed: None,
             closing: false,
             short: false,
+            low: false,
             swept_at: Duration::ZERO,
             dice: Dice::new(settings.seed),
             #[cfg(feature = "planted")]
@@ -228,9 +232,10 @@ impl Engine {
         }
         let more = self.run_timers(TIMERS_A_TURN);
         self.sweep();
-        self.fold_step();
+        let jobs = self.jobs_a_turn();
+        self.fold_step(jobs);
         self.drop_done_with();
-        self.move_step();
+        self.move_step(jobs);
         more
     }
 
@@ -338,9 +343,10 @@ impl Engine {
         (room && !self.short) || planted::is(Bug::BudgetIgnored)
     }
 
-    /// Whether the disk has room for more.
-    pub(crate) fn note_room(&mut self, room: bool) {
+    /// Whether the disk has room for more, and whether it is so low that segments must be freed first.
+    pub(crate) fn note_room(&mut self, room: bool, low: bool) {
         self.short = !room;
+        self.low = low;
     }
 
     /// How many jobs there are, in memory or on the shelf.

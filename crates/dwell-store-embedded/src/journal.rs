@@ -96,7 +96,7 @@ impl Journal {
                 self.write(&frame).map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() }))
             }
             Some(Work::Manifest(manifest, topics, obsolete)) => {
-                self.manifest(&manifest, topics, &obsolete).map(|()| Some(Event::Saved))
+                self.manifest(&manifest, topics, obsolete).map(|()| Some(Event::Saved))
             }
             Some(Work::Stop(done)) => {
                 let outcome = self.sync();
@@ -173,7 +173,7 @@ impl Journal {
         &mut self,
         manifest: &Manifest,
         topics: Option<(String, Vec<u8>)>,
-        obsolete: &[String],
+        obsolete: Vec<String>,
     ) -> io::Result<()> {
         self.sync()?;
         if let Some((name, bytes)) = topics {
@@ -187,10 +187,6 @@ impl Journal {
             self.storage.sync_dir()?;
         }
         self.reserve.or_spend(|| manifest::store(&*self.storage, manifest))?;
-        for name in obsolete {
-            // One that stays is in nobody's way: the next start removes it.
-            self.storage.remove(name).ok();
-        }
-        self.segments.free_before(manifest.first_segment, manifest.topics)
+        self.segments.free(obsolete, manifest.first_segment, manifest.topics)
     }
 }

@@ -100,7 +100,7 @@ pub(crate) struct Runner {
     pub(crate) reader: Sender<Ask>,
     pub(crate) shelver: Sender<Task>,
     pub(crate) reserve: Reserve,
-    /// Puts that wait until there is room.
+    /// Calls that wait until there is room.
     pub(crate) held: VecDeque<(Command, OwnedSemaphorePermit)>,
     pub(crate) checked_at: Duration,
     pub(crate) in_flight: bool,
@@ -138,22 +138,23 @@ impl Runner {
         let events: Vec<Event> = first.into_iter().chain(more).collect();
         // Only now, so that no call is dated before it was made.
         let now = self.look_at_clock();
-        self.engine.note_room(!self.reserve.is_short());
-        self.busy = self.engine.tick(now) || self.engine.is_cleaning();
+        self.engine.note_room(!self.reserve.is_short(), self.reserve.is_low());
+        self.busy = self.engine.tick(now);
         between(&mut self.engine);
         for event in events {
             self.handle(event);
             between(&mut self.engine);
         }
         self.before_calls = self.engine.journal().last_sequence;
-        if !self.held.is_empty() && !self.engine.is_pressed() {
+        if !self.held.is_empty() && !self.engine.is_pressed() && !self.engine.is_held_up() {
             let later = std::mem::replace(&mut self.backlog, std::mem::take(&mut self.held));
             self.backlog.extend(later);
         }
         while (self.engine.journal().batched < FULL_BATCH || self.engine.has_failed())
             && let Some((command, permit)) = self.backlog.pop_front()
         {
-            if matches!(command, Command::Put { .. }) && self.engine.is_pressed() {
+            let is_put = matches!(command, Command::Put { .. });
+            if (is_put && self.engine.is_pressed()) || (command.logs() && self.engine.is_held_up()) {
                 self.held.push_back((command, permit));
                 continue;
             }
@@ -212,15 +213,16 @@ impl Runner {
     /// How long until something is to be done even if nobody calls.
     pub(crate) fn patience(&mut self) -> Duration {
         let full = self.engine.journal().batched >= FULL_BATCH;
-        if self.busy || (!self.backlog.is_empty() && !full) {
+        if self.busy || self.engine.is_cleaning() || (!self.backlog.is_empty() && !full) {
             return Duration::ZERO;
         }
         let (timer, waiter) = self.engine.next_wake();
         let now = self.timeline.now(self.clock.monotonic());
         let timer = timer.map(|at| Duration::from_millis(at.since(now)));
-        let waiter = waiter.map(|deadline| deadline.saturating_sub(self.clock.real()));
+        let real = waiter.into_iter().chain(self.engine.folds_again_at()).min();
+        let real = real.map(|at| at.saturating_sub(self.clock.real()));
         let sweep = Duration::from_millis(limits::SWEEP);
-        [timer, waiter].into_iter().flatten().fold(sweep, Duration::min)
+        [timer, real].into_iter().flatten().fold(sweep, Duration::min)
     }
 
     fn look_at_clock(&mut self) -> Now {

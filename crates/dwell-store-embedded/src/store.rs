@@ -33,6 +33,10 @@ use crate::storage::{DiskStorage, Storage};
 /// Room for calls that wait for the engine, in units of a kibibyte: 64 MiB.
 const QUEUE: usize = 64 << 10;
 
+/// How nice threads are that can wait: such get about a tenth of a core that others want too. Puts wait for them before
+/// they fall far behind.
+const BEHIND: i32 = 10;
+
 /// What a store calls itself that keeps nothing when the process ends.
 const MEMORY: &str = "memory";
 
@@ -64,9 +68,9 @@ impl EmbeddedStore {
         let threads = vec![
             spawn("dwell-journal", move || journal.run(&work, &events)),
             spawn("dwell-engine", move || runner.run()),
-            spawn("dwell-spares", move || filler.run(&*storage)),
             spawn("dwell-reader", move || read_for(&asks, &read)),
-            spawn("dwell-shelf", move || shelver.run(&tasks, &shelved)),
+            spawn_behind("dwell-spares", move || filler.run(&*storage)),
+            spawn_behind("dwell-shelf", move || shelver.run(&tasks, &shelved)),
         ];
         *store.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(store)
@@ -87,7 +91,7 @@ impl EmbeddedStore {
         };
         let recovered = recovery::recover(&storage, settings(config), &*config.clock, config.accept_clock)?;
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
-        let reserve = Reserve::open(Arc::clone(&storage), config.tail + 3 * config.segment);
+        let reserve = Reserve::open(Arc::clone(&storage), config.tail + 3 * config.segment, config.segment);
         let begin = || manifest::store(&*storage, &recovered.manifest);
         match reserve.or_spend(begin) {
             // Nobody knows of the spares yet.
@@ -356,6 +360,15 @@ pub(crate) fn settings(config: &Config) -> Settings {
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system can start a thread")
+}
+
+/// The same for a thread that runs when no other wants to, or nearly so.
+fn spawn_behind(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    spawn(name, || {
+        // Of the thread that asks. A system that refuses lets it run like the others.
+        rustix::process::setpriority_process(None, BEHIND).ok();
+        run();
+    })
 }
 
 fn promise(kind: &str, durability: Durability) -> String {

@@ -64,6 +64,17 @@ commands! {
     Timeline(query: TimelineQuery) -> Result<Vec<u64>, TopicError> = timeline;
 }
 
+impl Command {
+    /// Whether it may have something to log.
+    pub(crate) fn logs(&self) -> bool {
+        let looks = matches!(
+            self,
+            Self::Get { .. } | Self::List { .. } | Self::Topics { .. } | Self::Topic { .. } | Self::Timeline { .. }
+        );
+        !looks
+    }
+}
+
 impl Engine {
     /// Serves those whom the call has made work for, then answers it as soon as what it saw is durable.
     pub(super) fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, value: T) {

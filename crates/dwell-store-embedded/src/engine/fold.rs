@@ -10,13 +10,13 @@
 
 mod landing;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dwell_core::Timestamp;
 
 use super::Engine;
 use super::index::Indexed;
+use super::rest::SLOTS_A_JOB;
 use super::shelf::{COLLECTING, OnShelf};
 use super::slots::{Index, SHELF, SHELVING};
 use crate::format::key::{Key, Slice, Stale, after_time, first_place};
@@ -28,11 +28,11 @@ use crate::shelf::fold::{Fold, Stretch};
 /// Bytes that wait to be written, at which cleaning waits too.
 const ENOUGH: usize = 4 << 20;
 
-/// How many slots one turn looks at.
-const SLOTS_A_TURN: Index = 2_048;
+/// What is due within this time, and somebody waits for it, is not worth a place on the shelf.
+const AT_ONCE: u64 = 10_000;
 
-/// What is due within this time stays in memory, if there is room and somebody waits for it.
-const SOON: u64 = 10_000;
+/// What is due within this time stays in memory too, if there is room.
+const SOON: u64 = 30_000;
 
 /// Without a shelf: segments that are kept however little is live.
 const KEPT: u64 = 4;
@@ -44,8 +44,9 @@ const BESIDE: usize = 512;
 /// After so many folds that made no room in memory, what is there has to be there.
 const USELESS: u32 = 3;
 
-/// How long after a failure it is tried again.
+/// How long after a failure it is tried again; with less where there was no room, since everything waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
 /// How far the freeing of the oldest segments has come.
 pub(super) struct Folding {
@@ -56,8 +57,8 @@ pub(super) struct Folding {
     fold: Fold,
     /// The slots of what is collected.
     collected: Vec<(Index, dwell_core::Number)>,
-    /// The stale copies that are noted on the shelf with this fold.
-    noted: Vec<Stale>,
+    /// The slices whose stale copies are noted on the shelf with this fold.
+    noted: Vec<Slice>,
     /// Topics that were deleted and are cleared away with this fold.
     cleared: Vec<TopicId>,
     /// Slots on the shelf that are to be dropped.
@@ -68,8 +69,12 @@ pub(super) struct Folding {
     ready: Option<Box<Fold>>,
     /// After a failure: not before this.
     not_before: Duration,
+    /// How many folds have failed since one did not.
+    failures: u32,
     /// What was collected is written, and not yet in a manifest.
     pub(super) lands: bool,
+    /// Bytes that this fold has logged again.
+    again: usize,
     /// Somebody waits for a fold.
     soon: bool,
     /// How many folds have begun since there was room in memory.
@@ -102,8 +107,10 @@ impl Folding {
             dropping: Vec::new(),
             flown: Vec::new(),
             not_before: Duration::ZERO,
+            failures: 0,
             ready: None,
             lands: false,
+            again: 0,
             soon: false,
             unrelieved: 0,
             folded,
@@ -136,8 +143,8 @@ impl Folding {
 
 impl Engine {
     /// Does a little of what there is to free.
-    pub(super) fn fold_step(&mut self) {
-        self.drop_step();
+    pub(super) fn fold_step(&mut self, jobs: usize) {
+        self.drop_step(jobs);
         if !self.is_full() {
             self.folding.unrelieved = 0;
         }
@@ -146,10 +153,12 @@ impl Engine {
                 if let Some(target) = self.wants_folding() {
                     self.folding.unrelieved += 1;
                     self.folding.soon = false;
+                    self.folding.again = 0;
                     self.folding.step = Step::Slots(0, target);
+                    self.make_room_to_collect();
                 }
             }
-            Step::Slots(from, target) => self.fold_slots(from, target),
+            Step::Slots(from, target) => self.fold_slots(from, target, jobs),
             Step::Sync(sequence, target) if self.batch.durable() >= sequence => {
                 self.folding.first = target;
                 self.batch.forget_before(target);
@@ -161,9 +170,25 @@ impl Engine {
         }
     }
 
+    /// Takes the room that all jobs would need, of which the system gives only what is used: what is collected is never
+    /// moved for want of room, which would hold everything else up.
+    fn make_room_to_collect(&mut self) {
+        if self.settings.shelves {
+            let (jobs, bytes) = (self.slots.len(), self.slots.live());
+            self.folding.fold.jobs.reserve(jobs);
+            self.folding.fold.records.reserve(bytes);
+            self.folding.collected.reserve(jobs);
+        }
+    }
+
     /// Whether there is something of this kind to do at once.
     pub(crate) fn is_cleaning(&self) -> bool {
-        let cleans = matches!(self.folding.step, Step::Slots(..)) && self.batch.len() < ENOUGH;
+        let cleans = match self.folding.step {
+            Step::Rest => self.wants_folding().is_some(),
+            Step::Slots(..) => self.batch.len() < ENOUGH,
+            Step::Shelf(..) => false,
+            Step::Sync(sequence, _) => self.batch.durable() >= sequence,
+        };
         let drops = !self.folding.dropping.is_empty();
         self.failed.is_none() && (cleans || drops || self.is_moving())
     }
@@ -178,8 +203,6 @@ impl Engine {
             || self.is_moving()
             || self.shelf.saving.iter().any(Option::is_some)
             || self.wants_folding().is_some();
-        let segments = self.batch.segment() - self.folding.first;
-        let behind = self.settings.shelves && segments > 2 * self.tail() + 2;
         // A simulator decides itself when calls are taken.
         let real = self.settings.seed.is_none();
         real && folding
@@ -187,7 +210,29 @@ impl Engine {
             && self.failed.is_none()
             && !self.closing
             && !self.short
-            && (behind || (self.is_full() && self.folding.unrelieved <= USELESS))
+            && (self.is_behind() || (self.is_full() && self.folding.unrelieved <= USELESS))
+    }
+
+    /// Whether everything should wait for what is being freed: where there is little room, more segments than can be
+    /// freed would take the last of it.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let real = self.settings.seed.is_none();
+        let frees = !matches!(self.folding.step, Step::Rest)
+            || self.folding.is_flying()
+            || self.folds_again_at().is_some()
+            || self.wants_folding().is_some();
+        let healthy = self.folding.failures <= USELESS && self.failed.is_none() && !self.closing;
+        real && self.short && healthy && frees && (self.low || self.is_behind())
+    }
+
+    /// When a fold that has failed is tried again.
+    pub(crate) fn folds_again_at(&self) -> Option<Duration> {
+        let at = self.folding.not_before;
+        (at > self.now.real && self.batch.segment() > self.folding.first).then_some(at)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.settings.shelves && self.batch.segment() - self.folding.first > 2 * self.tail() + 2
     }
 
     /// Segments of journal that are enough.
@@ -204,9 +249,12 @@ impl Engine {
         let segments = self.batch.segment() - self.folding.first;
         if self.settings.shelves {
             let is_large = segments > self.tail() || self.weight() > self.settings.memory / 2;
-            let wanted = (is_large && segments > 0 && self.batch.has_begun_segment()) || self.folding.soon;
+            let wanted =
+                ((is_large || self.low) && segments > 0 && self.batch.has_begun_segment()) || self.folding.soon;
             // A segment that is not there yet cannot be where the journal begins.
-            let target = if self.batch.has_begun_segment() { self.batch.segment() } else { self.folding.first };
+            let last = if self.batch.has_begun_segment() { self.batch.segment() } else { self.folding.first };
+            // Where there is little room, no more of it is used at a time than one segment gives back.
+            let target = if self.short { last.min(self.folding.first + 1) } else { last };
             return (wanted && self.folding.dropping.is_empty()).then_some(target);
         }
         let live = self.slots.live() + self.slots.len() * BESIDE + self.done.weight();
@@ -219,22 +267,25 @@ impl Engine {
         self.folding.soon = true;
     }
 
-    fn fold_slots(&mut self, from: Index, target: u64) {
-        let mut end = self.slots.end().min(from.saturating_add(SLOTS_A_TURN));
+    fn fold_slots(&mut self, from: Index, target: u64, jobs: usize) {
+        let mut end = self.slots.end();
         let stays = self.batch.first_sequence(target);
+        let mut effort = 0;
         for index in from..end {
-            if self.batch.len() >= ENOUGH {
+            if self.batch.len() >= ENOUGH || effort >= jobs * SLOTS_A_JOB {
                 end = index;
                 break;
             }
+            effort += 1;
             let Some(slot) = self.slots.peek(index) else { continue };
             if slot.home < stays && !planted::is(Bug::FreedTooEarly) {
+                effort += SLOTS_A_JOB;
                 if self.goes_to_shelf(index) {
                     self.collect(index);
                 } else {
                     self.log_again(index);
                 }
-            } else if slot.home == SHELF && self.weight() > self.settings.memory / 2 && self.goes_to_shelf(index) {
+            } else if slot.home == SHELF && self.leaves_memory(index) {
                 self.folding.dropping.push((index, self.slots.get(index).brief.number));
             }
         }
@@ -255,20 +306,31 @@ impl Engine {
         self.folding.step = Step::Shelf(sequence, target);
     }
 
-    /// Whether a job may leave memory: it waits, and not for soon.
+    /// Whether a job goes onto the shelf, or is logged again: where somebody waits for it and it is soon due, unless there
+    /// are too many of them.
     fn goes_to_shelf(&self, index: Index) -> bool {
-        if !self.settings.shelves || !self.rests(index) {
-            return false;
-        }
-        let slot = self.slots.get(index);
-        let soon = slot.indexed != Indexed::Buried && slot.brief.due_at <= self.now.at.plus(SOON);
+        let many = self.folding.again as u64 > self.tail() * self.settings.segment / 2;
+        let needed =
+            || self.is_due_within(index, AT_ONCE) && self.is_asked_for(&self.topics[&self.slots.get(index).topic]);
+        self.settings.shelves && self.rests(index) && (many || !needed())
+    }
+
+    /// Whether a job that is on the shelf is dropped from memory.
+    fn leaves_memory(&self, index: Index) -> bool {
         let room = self.weight() <= self.settings.memory / 2;
-        !(soon && room && self.is_asked_for(&self.topics[&slot.topic]))
+        self.rests(index) && !(room && self.is_due_within(index, SOON))
+    }
+
+    fn is_due_within(&self, index: Index, millis: u64) -> bool {
+        let slot = self.slots.get(index);
+        slot.indexed != Indexed::Buried && slot.brief.due_at <= self.now.at.plus(millis)
     }
 
     fn log_again(&mut self, index: Index) {
+        let before = self.batch.len();
         self.slots.get_mut(index).home = self.batch.next_sequence();
         self.batch.log(|out| self.slots.encode_again(index, out));
+        self.folding.again += self.batch.len() - before;
     }
 
     /// Takes a job up for the shelf. From now on it counts as being there.
@@ -298,8 +360,14 @@ impl Engine {
     /// What was collected could not be put onto the shelf: it is as if it had never been collected.
     fn unfold(&mut self) {
         self.folding.step = Step::Rest;
-        self.folding.not_before = self.now.real + PATIENCE;
-        self.folding.noted.clear();
+        let waited_for = self.short && self.folding.failures < USELESS;
+        self.folding.not_before = self.now.real + if waited_for { SHORT_PATIENCE } else { PATIENCE };
+        self.folding.failures = self.folding.failures.saturating_add(1);
+        for slice in std::mem::take(&mut self.folding.noted) {
+            if let Some(of) = self.slice_mut(slice) {
+                of.stale.failed();
+            }
+        }
         self.folding.cleared.clear();
         self.folding.flown.clear();
         for (index, number) in std::mem::take(&mut self.folding.collected) {
@@ -333,31 +401,32 @@ impl Engine {
         }
     }
 
-    /// All copies that are stale and not known to be so on the shelf.
-    fn stale(&self) -> impl Iterator<Item = Stale> {
+    /// All copies that are stale, and will not be known to be so on the shelf once what is on its way has arrived.
+    pub(super) fn unnoted(&self) -> impl Iterator<Item = Stale> {
         let live = self.topics.iter().map(|(id, topic)| (*id, &topic.slices));
         let gone = self.shelf.gone.iter().map(|(id, slices)| (*id, slices));
         let slices = live.chain(gone).flat_map(|(topic, slices)| {
             slices.iter().map(move |(&(line, lane), of)| (Slice { topic, line, lane }, of))
         });
-        slices.flat_map(|(slice, of)| {
-            of.stale.iter().map(move |&(place, version)| Stale { key: Key::new(slice, place), version, since: 0 })
-        })
-    }
-
-    /// The same once what is on its way has arrived.
-    pub(super) fn unnoted(&self) -> impl Iterator<Item = Stale> {
-        let noted: BTreeSet<_> = self.folding.noted.iter().map(|stale| stale.version).collect();
-        let before = self.stale().filter(move |stale| !noted.contains(&stale.version));
-        before.chain(self.folding.flown.iter().copied())
+        let new = slices.flat_map(|(slice, of)| {
+            let stale = move |&(place, version)| Stale { key: Key::new(slice, place), version, since: 0 };
+            of.stale.new_ones().map(stale)
+        });
+        new.chain(self.folding.flown.iter().copied())
     }
 
     /// What the shelf does not know yet: stale copies, deleted topics, purges.
     fn collect_stale(&mut self) {
-        let stale: Vec<Stale> = self.stale().collect();
         let Folding { fold, noted, cleared, flown, .. } = &mut self.folding;
-        fold.deaths.extend(flown.drain(..).chain(stale.iter().copied()).map(|stale| (stale.key.number, stale.version)));
-        *noted = stale;
+        fold.deaths.extend(flown.drain(..).map(|stale| (stale.key.number, stale.version)));
+        let live = self.topics.iter_mut().map(|(id, topic)| (*id, &mut topic.slices));
+        let gone = self.shelf.gone.iter_mut().map(|(id, slices)| (*id, slices));
+        for (topic, slices) in live.chain(gone) {
+            for (&(line, lane), of) in slices.iter_mut().filter(|(_, of)| !of.stale.is_empty()) {
+                noted.push(Slice { topic, line, lane });
+                fold.deaths.extend(of.stale.take_up().map(|&((_, number), version)| (number, version)));
+            }
+        }
         for (topic, slices) in &self.shelf.gone {
             cleared.push(*topic);
             for &(line, lane) in slices.keys() {
@@ -390,15 +459,15 @@ impl Engine {
     }
 
     /// Drops a few jobs from memory that are on the shelf.
-    fn drop_step(&mut self) {
+    fn drop_step(&mut self, jobs: usize) {
         if self.folding.dropping.is_empty() {
             return;
         }
         self.shelf.dropped += 1;
-        for _ in 0..SLOTS_A_TURN {
+        for _ in 0..jobs {
             let Some((index, number)) = self.folding.dropping.pop() else { break };
             let slot = self.slots.peek(index);
-            if slot.is_some_and(|slot| slot.brief.number == number && slot.home == SHELF) && self.goes_to_shelf(index) {
+            if slot.is_some_and(|slot| slot.brief.number == number && slot.home == SHELF) && self.leaves_memory(index) {
                 self.drop_near(index);
             }
         }

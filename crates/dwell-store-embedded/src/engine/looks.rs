@@ -163,7 +163,7 @@ impl Engine {
         for (bucket, edges) in buckets.iter_mut().zip(ranks.windows(2)) {
             *bucket += edges[1] - edges[0];
         }
-        for ((due_at, _), _) in &of.stale {
+        for ((due_at, _), _) in of.stale.iter() {
             if let Some(bucket) = query.bucket_of(*due_at) {
                 buckets[bucket] -= 1;
             }

@@ -155,7 +155,7 @@ impl Engine {
             }
         }
         let of = self.slice_of(key.slice);
-        of.stale.insert((key.place(), stale.version));
+        of.stale.insert(key.place(), stale.version);
         of.copies = of.copies.saturating_sub(1);
         if key.slice.lane != Lane::BURIED {
             self.shelf.minutes.remove(key.due_at);
@@ -182,7 +182,7 @@ impl Engine {
             *self.slice_of(slice) = OnShelf { passes, ..OnShelf::new(jobs, first) };
         }
         for Stale { key, version, .. } in summary.stale {
-            self.slice_of(key.slice).stale.insert((key.place(), version));
+            self.slice_of(key.slice).stale.insert(key.place(), version);
         }
         self.shelf.minutes = summary.minutes.into_iter().collect();
         self.shelf.view = Arc::new(view);

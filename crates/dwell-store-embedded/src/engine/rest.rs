@@ -7,15 +7,25 @@ use dwell_core::{Job, JobView, Rules};
 use super::Engine;
 use super::slots::Index;
 
-/// How many slots one turn looks at.
-const SLOTS_A_TURN: Index = 2_048;
+/// How many jobs one turn folds, drops and moves when there is nothing else to do: so few that nobody notices. With
+/// every record that is logged meanwhile it is a few more, so that it gets done however busy the store is.
+const JOBS_A_TURN: usize = 32;
+const JOBS_A_RECORD: usize = 2;
 
-/// Bytes of jobs one turn moves.
-const BYTES_A_TURN: usize = 1 << 20;
+/// How many slots are looked at in the time that one job takes.
+pub(super) const SLOTS_A_JOB: usize = 16;
 
-/// How far the moving of packed jobs has come, if it is under way: the next slot to look at.
+/// Bytes that are moved in that time.
+const BYTES_A_JOB: usize = 1 << 10;
+
+/// How far the moving of packed jobs has come.
 #[derive(Default)]
-pub(super) struct Moving(Option<Index>);
+pub(super) struct Moving {
+    /// The next slot to look at, if it is under way.
+    next: Option<Index>,
+    /// The last sequence at the last turn.
+    logged: u64,
+}
 
 impl Engine {
     /// The job of a slot, to be looked at.
@@ -37,9 +47,17 @@ impl Engine {
         JobView::new(self.slots.job(index, &topic.name).into_owned(), self.now.at, &rules)
     }
 
+    /// How many jobs this turn folds, drops and moves.
+    pub(super) fn jobs_a_turn(&mut self) -> usize {
+        let logged = self.batch.last_sequence();
+        let since = usize::try_from(logged.saturating_sub(self.moving.logged)).unwrap_or(usize::MAX);
+        self.moving.logged = logged;
+        JOBS_A_TURN.saturating_add(since.saturating_mul(JOBS_A_RECORD))
+    }
+
     /// Moves a few packed jobs if there is much between them that could be given back.
-    pub(super) fn move_step(&mut self) {
-        let from = match self.moving.0 {
+    pub(super) fn move_step(&mut self, jobs: usize) {
+        let from = match self.moving.next {
             Some(from) => from,
             None if self.slots.wants_moving(self.is_full()) => {
                 self.slots.begin_moving(self.is_full());
@@ -48,25 +66,27 @@ impl Engine {
             None => return,
         };
         let end = self.slots.end();
+        let (slots, bytes) = (jobs.saturating_mul(SLOTS_A_JOB), jobs.saturating_mul(BYTES_A_JOB));
+        let last = end.min(from.saturating_add(Index::try_from(slots).unwrap_or(Index::MAX)));
         let mut next = from;
         let mut moved = 0;
-        while next < end.min(from.saturating_add(SLOTS_A_TURN)) && moved < BYTES_A_TURN {
+        while next < last && moved < bytes {
             moved += self.slots.move_packed(next);
             next += 1;
         }
-        self.moving.0 = Some(next).filter(|next| *next < end);
+        self.moving.next = Some(next).filter(|next| *next < end);
     }
 
     /// Moves all there is to move.
     pub(super) fn move_all(&mut self) {
-        self.move_step();
-        while self.moving.0.is_some() {
-            self.move_step();
+        self.move_step(usize::MAX);
+        while self.is_moving() {
+            self.move_step(usize::MAX);
         }
     }
 
     /// Whether packed jobs are being moved.
     pub(super) fn is_moving(&self) -> bool {
-        self.moving.0.is_some()
+        self.moving.next.is_some()
     }
 }

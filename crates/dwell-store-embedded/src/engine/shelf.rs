@@ -9,15 +9,17 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use dwell_core::{LeaseFrom, Line, Priority, Timestamp, TopicPolicy, Version, limits};
+use dwell_core::{LeaseFrom, Line, Priority, Timestamp, TopicPolicy, limits};
 
 use super::Engine;
+use super::asking::WINDOW;
 use super::index::Indexed;
 use super::minutes::Minutes;
 use super::slots::{Index, SHELF};
+use super::stale::StaleCopies;
 use super::timers::Timer;
 use super::topic::{Rank, Topic};
-use crate::format::key::{Key, Lane, Place, Slice, Stale, after_place, first_place};
+use crate::format::key::{Key, Lane, Place, Slice, Stale, after_place, after_time, first_place};
 use crate::format::record::{Brief, PhaseKind, TopicId};
 use crate::shelf::View;
 use crate::shelf::read::Row;
@@ -49,7 +51,7 @@ pub(super) struct OnShelf {
     /// The same for those that are.
     pub(super) near_passes: Timestamp,
     /// Copies that are stale, and not yet known to be so on the shelf.
-    pub(super) stale: BTreeSet<(Place, Version)>,
+    pub(super) stale: StaleCopies,
     /// Whether more of it has been asked for.
     pub(super) asked: bool,
 }
@@ -65,7 +67,7 @@ impl OnShelf {
             first,
             passes: never,
             near_passes: never,
-            stale: BTreeSet::new(),
+            stale: StaleCopies::default(),
             asked: false,
         }
     }
@@ -75,10 +77,14 @@ impl OnShelf {
         self.copies - self.near
     }
 
+    /// No copy that is not in memory comes before this place.
+    fn next(&self) -> Place {
+        self.reached.max((self.first, first_place().1))
+    }
+
     /// How many stale ones there are up to a time.
     pub(super) fn stale_until(&self, at: Timestamp) -> u64 {
-        let end = crate::format::key::after_time(at);
-        self.stale.iter().take_while(|(place, _)| *place < end).count() as u64
+        self.stale.before(after_time(at)) as u64
     }
 }
 
@@ -197,7 +203,8 @@ impl Topic {
         let due = self.slices.range((line, Lane::own(0))..(line, Lane::BURIED));
         let due = due.filter(move |(_, of)| of.away() > 0 && of.first <= now);
         due.map(|(&(line, lane), of)| {
-            let rank = lane.place().map(|place| (self.lanes[place], of.first, first_place().1));
+            let (due_at, number) = of.next();
+            let rank = lane.place().map(|place| (self.lanes[place], due_at, number));
             (rank, Slice { topic: self.id, line, lane })
         })
     }
@@ -260,7 +267,7 @@ impl Engine {
         of.copies -= 1;
         of.near -= 1;
         if has_landed {
-            of.stale.insert((key.place(), version));
+            of.stale.insert(key.place(), version);
         } else {
             self.folding.flown.push(stale);
         }
@@ -296,7 +303,7 @@ impl Engine {
         }
         let lane = topic.lane(seen.brief.priority, seen.brief.phase);
         let of = topic.slices.get_mut(&(seen.brief.line, lane))?;
-        if of.stale.contains(&(seen.brief.place(), seen.version)) || of.away() == 0 {
+        if of.stale.contains(seen.brief.place(), seen.version) || of.away() == 0 {
             return None;
         }
         of.near += 1;
@@ -413,11 +420,22 @@ impl Engine {
         if topic.slices.is_empty() || !self.is_asked_for(topic) {
             return;
         }
+        let wanted = self.ahead_of(topic);
+        self.shelf.wanted.extend(wanted);
+    }
+
+    /// The slices of a topic with jobs that are soon due and not in memory, unless enough are there already: those that
+    /// wait for their turn find out themselves what they miss.
+    pub(super) fn ahead_of(&self, topic: &Topic) -> Vec<Slice> {
         let soon = self.now.at.plus(AHEAD);
         let behind = topic.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= soon);
-        let enough = |line: Line| topic.ready.get(&line).is_some_and(|ready| ready.len() >= super::asking::WINDOW);
-        let wanted: Vec<Slice> = behind.map(|(slice, _)| slice).filter(|slice| !enough(slice.line)).collect();
-        self.shelf.wanted.extend(wanted);
+        let behind: Vec<Slice> = behind.map(|(slice, _)| slice).collect();
+        if behind.is_empty() || self.weight() > self.settings.memory / 2 {
+            return Vec::new();
+        }
+        let delayed = topic.waiting.range(after_time(self.now.at)..after_time(soon)).take(WINDOW).count();
+        let ready = |line: Line| topic.ready.get(&line).map_or(0, BTreeMap::len);
+        behind.into_iter().filter(|slice| delayed.max(ready(slice.line)) < WINDOW).collect()
     }
 
     /// The same for topics that somebody begins to wait for.
@@ -452,7 +470,7 @@ impl Engine {
         of.asked = false;
         // What was dropped meanwhile from before is not in this answer.
         if of.reached >= from {
-            let through = row.through.map_or_else(|| crate::format::key::after_time(until), after_place);
+            let through = row.through.map_or_else(|| after_time(until), after_place);
             of.reached = of.reached.max(through);
             of.first = row.next.unwrap_or(Timestamp::MAX);
         }

@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use crate::format::segment::{self, SegmentHeader};
 use crate::planted::{self, Bug};
-use crate::reserve::Reserve;
+use crate::reserve::{Reserve, SPARES};
 use crate::storage::{Storage, StoredFile};
 
-/// How many spare files are kept ready.
-const SPARES: usize = 2;
-
-/// The same while there is no room to make more.
+/// How many spare files are kept while there is no room to make more.
 const SPARES_WHEN_SHORT: usize = 8;
 
 /// How often it is looked how much room there is.
@@ -56,18 +53,19 @@ impl SegmentFiles {
         Ok(file)
     }
 
-    /// Lets go of everything before this segment.
-    pub(super) fn free_before(&self, first: u64, topics: Option<u64>) -> io::Result<()> {
-        let names = self.storage.list()?;
-        for name in names {
+    /// Lets go of these files, and of everything before this segment.
+    pub(super) fn free(&self, obsolete: Vec<String>, first: u64, topics: Option<u64>) -> io::Result<()> {
+        let mut leftovers = obsolete;
+        // Before it is looked what is there: some of them may be gone by then.
+        let going = self.spares.reserve.leftovers().clone();
+        for name in self.storage.list()?.into_iter().filter(|name| !going.contains(name)) {
             let old_segment = segment::parse_name(&name).is_some_and(|id| id < first);
             let old_topics = crate::format::topics::parse_name(&name).is_some_and(|stamp| Some(stamp) != topics);
-            if old_segment {
-                self.spares.keep(&*self.storage, &name)?;
-            } else if old_topics {
-                self.storage.remove(&name)?;
+            if old_topics || (old_segment && !self.spares.keep(&*self.storage, &name)?) {
+                leftovers.push(name);
             }
         }
+        self.spares.remove_later(leftovers);
         Ok(())
     }
 
@@ -86,9 +84,6 @@ pub(crate) struct Spares {
 
 #[derive(Default)]
 struct Shared {
-    ready: Vec<String>,
-    /// Files of an earlier run that are of no use.
-    leftovers: Vec<String>,
     made: u64,
     stopped: bool,
 }
@@ -107,10 +102,10 @@ impl Spares {
         let mut kept = Shared::default();
         for name in storage.list()?.into_iter().filter(|name| name.starts_with(segment::SPARE_PREFIX)) {
             kept.made = kept.made.max(segment::parse_spare_name(&name).unwrap_or(0));
-            if kept.ready.len() < enough(&reserve) && storage.open(&name)?.len()? == size {
-                kept.ready.push(name);
+            if reserve.spares().len() < enough(&reserve) && storage.open(&name)?.len()? == size {
+                reserve.spares().push(name);
             } else {
-                kept.leftovers.push(name);
+                reserve.remove_later([name]);
             }
         }
         Ok(Self { shared: Arc::new((Mutex::new(kept), Condvar::new())), reserve, size })
@@ -121,26 +116,30 @@ impl Spares {
     }
 
     fn take(&self) -> Option<String> {
-        let spare = self.lock().ready.pop();
+        let spare = self.reserve.spares().pop();
         self.shared.1.notify_one();
         spare
     }
 
-    /// Makes a segment that is free into a spare, or removes it if there are enough.
-    fn keep(&self, storage: &dyn Storage, name: &str) -> io::Result<()> {
-        let mut kept = self.lock();
-        if kept.ready.len() >= enough(&self.reserve) {
-            return storage.remove(name);
+    /// Makes a segment that is free into a spare; not if there are enough.
+    fn keep(&self, storage: &dyn Storage, name: &str) -> io::Result<bool> {
+        if self.reserve.spares().len() >= enough(&self.reserve) {
+            return Ok(false);
         }
-        let spare = kept.next_name();
+        let spare = self.lock().next_name();
         storage.rename(name, &spare)?;
-        kept.ready.push(spare);
-        Ok(())
+        self.reserve.spares().push(spare);
+        Ok(true)
+    }
+
+    /// Leaves files to be removed once there is time.
+    fn remove_later(&self, names: Vec<String>) {
+        self.reserve.remove_later(names);
+        self.shared.1.notify_one();
     }
 
     /// Keeps spares and room ready until told to stop. A spare that cannot be made is none; the journal does without.
     pub(crate) fn run(&self, storage: &dyn Storage) {
-        self.remove_leftovers(storage);
         loop {
             self.reserve.look();
             let worked = self.make_one(storage);
@@ -148,34 +147,29 @@ impl Spares {
             if kept.stopped {
                 return;
             }
-            if kept.ready.len() >= SPARES || !worked {
+            let is_done = self.reserve.spares().len() >= SPARES || !worked;
+            if is_done && self.reserve.leftovers().is_empty() {
                 drop(self.shared.1.wait_timeout(kept, LOOK).unwrap_or_else(PoisonError::into_inner));
             }
         }
     }
 
-    fn remove_leftovers(&self, storage: &dyn Storage) {
-        let leftovers = std::mem::take(&mut self.lock().leftovers);
-        for name in leftovers {
-            // One that stays is in nobody's way: the next start tries again.
-            storage.remove(&name).ok();
-        }
-    }
-
     /// Makes one spare, if one is wanted; false if that did not work.
     pub(crate) fn make_one(&self, storage: &dyn Storage) -> bool {
-        self.remove_leftovers(storage);
-        let mut kept = self.lock();
-        if kept.ready.len() >= SPARES {
+        self.reserve.remove_leftovers();
+        if self.reserve.spares().len() >= SPARES {
             return true;
         }
-        let name = kept.next_name();
-        drop(kept);
+        // What there is of a spare that cannot be finished would be in others' way.
+        if !self.reserve.has_room_for(self.size) {
+            return false;
+        }
+        let name = self.lock().next_name();
         if self.fill(storage, &name).is_err() {
             drop(storage.remove(&name));
             return false;
         }
-        self.lock().ready.push(name);
+        self.reserve.spares().push(name);
         true
     }
 

@@ -13,6 +13,12 @@ use crate::format::key::{Key, Lane, Place, Slice};
 use crate::format::run::{self, Run, RunError, RunWriter, id_hash};
 use crate::storage::Storage;
 
+/// Bytes of a run for each of its jobs beside the record: in both tables and the filter.
+const A_JOB: usize = 40;
+
+/// Bytes of a run beside all that.
+const A_RUN: usize = 16 << 10;
+
 /// What is to go onto the shelf, and what is no longer there.
 #[derive(Default)]
 pub(crate) struct Fold {
@@ -39,6 +45,11 @@ pub(crate) struct Stretch {
 pub(crate) type Purged = BTreeMap<u64, u64>;
 
 impl Fold {
+    /// Bytes that the run is reckoned to take, or a little more.
+    pub(crate) fn reckoned(&self) -> u64 {
+        if self.jobs.is_empty() { 0 } else { (self.records.len() * 9 / 8 + self.jobs.len() * A_JOB + A_RUN) as u64 }
+    }
+
     /// Makes a run of the jobs, if there are any.
     pub(crate) fn write(&mut self, storage: &dyn Storage, run: u64, block: usize) -> io::Result<Option<Arc<Run>>> {
         if self.jobs.is_empty() {

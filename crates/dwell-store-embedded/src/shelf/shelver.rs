@@ -202,6 +202,9 @@ impl Shelver {
     fn fold(&mut self, fold: &mut Fold) -> Result<Outcome, RunError> {
         let mut view = self.view.clone();
         let reserve = self.reserve.clone();
+        if !reserve.make_room_for(fold.reckoned()) {
+            return Err(RunError::Io(io::ErrorKind::StorageFull.into()));
+        }
         if let Some(run) = reserve.or_spend(|| self.write(fold))? {
             view.runs.push(Shelved { run, dead: Arc::default(), stamp: None });
         }

@@ -137,7 +137,7 @@ proptest! {
     #[test]
     fn it_has_what_was_put_there_and_did_not_die(steps in prop::collection::vec(step(), 1..14)) {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-        let reserve = Reserve::open(Arc::clone(&storage), 1_000);
+        let reserve = Reserve::open(Arc::clone(&storage), 1_000, 1_000);
         let mut shelver = Shelver::new(Arc::clone(&storage), Arc::new(Still), reserve, View::default(), 300, 2_000);
         let (mut all, mut view, mut number) = (BTreeMap::new(), View::default(), 0);
         for step in steps {

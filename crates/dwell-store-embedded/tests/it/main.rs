@@ -11,6 +11,7 @@ mod failing;
 mod faulty;
 mod full_disk;
 mod kill;
+mod pressure;
 mod promotions;
 mod refusals;
 mod restart;

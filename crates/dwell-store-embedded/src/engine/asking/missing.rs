@@ -163,8 +163,12 @@ impl Engine {
             LeaseFrom::Pull(names) => {
                 let topics = names.iter().filter_map(|name| self.topics.get(self.names.get(name)?));
                 let pulled = topics.filter(|topic| topic.policy.deliver_to.is_none());
-                let open = pulled.filter(|topic| topic.lets_go(self.now.at));
-                open.filter_map(|topic| self.short_of(topic, Line::PULL, jobs)).collect()
+                let open: Vec<&Topic> = pulled.filter(|topic| topic.lets_go(self.now.at)).collect();
+                let ahead: Vec<Slice> = open.iter().flat_map(|topic| self.ahead_of(topic)).collect();
+                let short = open.iter().filter_map(|topic| self.short_of(topic, Line::PULL, jobs)).collect();
+                // The next call will need it.
+                self.shelf.wanted.extend(ahead);
+                short
             }
             LeaseFrom::Push(lines) => {
                 let topics = self.pushing.iter().filter_map(|id| self.topics.get(id));

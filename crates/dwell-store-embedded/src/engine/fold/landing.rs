@@ -42,6 +42,7 @@ impl Engine {
     fn folded(&mut self, purged: Purged) {
         let Step::Shelf(sequence, target) = self.folding.step else { unreachable!("one fold at a time") };
         self.folding.step = Step::Sync(sequence, target);
+        self.folding.failures = 0;
         self.folding.lands = true;
         for (minute, jobs) in purged {
             self.shelf.minutes.remove_many(minute, jobs);
@@ -66,14 +67,14 @@ impl Engine {
 
     /// What was folded is on the shelf.
     fn land(&mut self) {
-        for Stale { key, version, .. } in std::mem::take(&mut self.folding.noted) {
-            if let Some(of) = self.slice_mut(key.slice) {
-                of.stale.remove(&(key.place(), version));
+        for slice in std::mem::take(&mut self.folding.noted) {
+            if let Some(of) = self.slice_mut(slice) {
+                of.stale.landed();
             }
         }
         for Stale { key, version, .. } in std::mem::take(&mut self.folding.flown) {
             if let Some(of) = self.slice_mut(key.slice) {
-                of.stale.insert((key.place(), version));
+                of.stale.insert(key.place(), version);
             }
         }
         for (index, number) in std::mem::take(&mut self.folding.collected) {
