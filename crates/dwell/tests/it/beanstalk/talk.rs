@@ -1,7 +1,7 @@
 //! A client that says exactly what it is told, and shows exactly what it got.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -11,8 +11,22 @@ use crate::server::Server;
 /// Nothing that a test waits for takes longer, unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-trait Stream: Read + Write + Send {}
-impl<S: Read + Write + Send> Stream for S {}
+trait Stream: Read + Write + Send {
+    /// A read that takes longer fails.
+    fn give_up_after(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn give_up_after(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
+
+impl Stream for UnixStream {
+    fn give_up_after(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
 
 /// One connection.
 pub(super) struct Talk {
@@ -62,6 +76,20 @@ impl Talk {
         let body: Vec<u8> = self.received.drain(..size + 2).collect();
         assert!(body.ends_with(b"\r\n"), "{line}: {body:?}");
         format!("{line}\n{}", String::from_utf8_lossy(&body[..size]))
+    }
+
+    /// Whether anything comes within a time.
+    pub(super) fn hears_within(&mut self, time: Duration) -> bool {
+        let mut bytes = [0; 8 << 10];
+        self.stream.give_up_after(time).unwrap();
+        let read = self.stream.read(&mut bytes);
+        self.stream.give_up_after(PATIENCE).unwrap();
+        match read {
+            Ok(count) => self.received.extend_from_slice(&bytes[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) => panic!("{error}"),
+        }
+        true
     }
 
     /// Says a line and reads the reply.
@@ -122,7 +150,7 @@ impl Talk {
                 self.received.extend_from_slice(&bytes[..count]);
                 count > 0
             }
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => false,
             Err(error) => panic!("{error}"),
         }
     }
