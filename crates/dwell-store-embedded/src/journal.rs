@@ -1,7 +1,8 @@
 //! The journal thread: writes frames, syncs them, keeps segments and the manifest.
 //!
 //! Frames come one at a time; while one is being synced the engine fills the next. A segment is a file that was filled
-//! with zeros beforehand, so that a sync writes data and no metadata. Files that are no longer needed become spares.
+//! with zeros beforehand, so that a sync writes data and no metadata; the first of a run waits until it is. Files that
+//! are no longer needed become spares.
 
 mod segments;
 
@@ -61,7 +62,7 @@ impl Journal {
         reserve: Reserve,
         gauges: Arc<Gauges>,
     ) -> Self {
-        let segments = SegmentFiles::new(Arc::clone(&storage), epoch, spares);
+        let segments = SegmentFiles::new(Arc::clone(&storage), epoch, spares, durability);
         Self { storage, clock, durability, segments, reserve, file: None, dirty_since: None, gauges }
     }
 

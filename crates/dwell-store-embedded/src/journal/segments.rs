@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::config::Durability;
 use crate::format::segment::{self, SegmentHeader};
 use crate::planted::{self, Bug};
 use crate::reserve::{Reserve, SPARES};
@@ -23,25 +24,31 @@ pub(super) struct SegmentFiles {
     storage: Arc<dyn Storage>,
     epoch: u64,
     spares: Spares,
+    /// Whether the next one waits for its spare: the first of a run does, for which there was no time to make one before.
+    waits: bool,
 }
 
 impl SegmentFiles {
-    pub(super) fn new(storage: Arc<dyn Storage>, epoch: u64, spares: Spares) -> Self {
-        Self { storage, epoch, spares }
+    pub(super) fn new(storage: Arc<dyn Storage>, epoch: u64, spares: Spares, durability: Durability) -> Self {
+        Self { storage, epoch, spares, waits: durability != Durability::None }
     }
 
     /// Makes a segment's file ready for frames, and its name durable.
-    pub(super) fn start(&self, id: u64, first_sequence: u64) -> io::Result<Arc<dyn StoredFile>> {
+    pub(super) fn start(&mut self, id: u64, first_sequence: u64) -> io::Result<Arc<dyn StoredFile>> {
         let name = segment::name(id);
         let header = SegmentHeader { segment: id, epoch: self.epoch, first_sequence }.encode();
-        let file = if let Some(spare) = self.spares.take() {
+        // Once only: where there is no room for a whole one, there is none either at the second try.
+        let waits = std::mem::take(&mut self.waits);
+        let spare = if waits { self.spares.take_or_make(&*self.storage) } else { self.spares.take() };
+        let file = if let Some(spare) = spare {
             let file = self.storage.open(&spare)?;
             file.write_at(0, &header)?;
             file.sync_data()?;
             self.storage.rename(&spare, &name)?;
             file
         } else {
-            // None is ready: a file that grows does too, only slower.
+            // None is ready: a file that grows does too, only slower. While its file system is being shut down, ext4 may
+            // say of one that it is synced, and keep nothing of it.
             let file = self.storage.create(&name)?;
             file.write_at(0, &header)?;
             file.sync_data()?;
@@ -78,6 +85,8 @@ impl SegmentFiles {
 #[derive(Clone)]
 pub(crate) struct Spares {
     shared: Arc<(Mutex<Shared>, Condvar)>,
+    /// Held by whoever makes one.
+    making: Arc<Mutex<()>>,
     reserve: Reserve,
     size: u64,
 }
@@ -85,6 +94,8 @@ pub(crate) struct Spares {
 #[derive(Default)]
 struct Shared {
     made: u64,
+    /// Whether the journal has begun to write.
+    in_use: bool,
     stopped: bool,
 }
 
@@ -108,7 +119,7 @@ impl Spares {
                 reserve.remove_later([name]);
             }
         }
-        Ok(Self { shared: Arc::new((Mutex::new(kept), Condvar::new())), reserve, size })
+        Ok(Self { shared: Arc::new((Mutex::new(kept), Condvar::new())), making: Arc::default(), reserve, size })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
@@ -116,9 +127,20 @@ impl Spares {
     }
 
     fn take(&self) -> Option<String> {
+        self.lock().in_use = true;
         let spare = self.reserve.spares().pop();
         self.shared.1.notify_one();
         spare
+    }
+
+    /// The same, even if one must be made first; `None` if that does not work.
+    fn take_or_make(&self, storage: &dyn Storage) -> Option<String> {
+        // One that is under way is waited for.
+        drop(self.making.lock());
+        if self.reserve.spares().is_empty() {
+            self.make_one(storage);
+        }
+        self.take()
     }
 
     /// Makes a segment that is free into a spare; not if there are enough.
@@ -156,6 +178,7 @@ impl Spares {
 
     /// Makes one spare, if one is wanted; false if that did not work.
     pub(crate) fn make_one(&self, storage: &dyn Storage) -> bool {
+        let _making = self.making.lock();
         self.reserve.remove_leftovers();
         if self.reserve.spares().len() >= SPARES {
             return true;
@@ -180,9 +203,11 @@ impl Spares {
         while offset < self.size && !self.lock().stopped {
             let step = usize::try_from(self.size - offset).map_or(STEP, |left| left.min(STEP));
             file.write_at(offset, &zeros[..step])?;
-            // In small pieces, so that the journal's own syncs are not held up behind a large one.
-            file.sync_data()?;
             offset += step as u64;
+            // In small pieces, so that the journal's own syncs are not held up behind a large one.
+            if self.lock().in_use || offset == self.size {
+                file.sync_data()?;
+            }
         }
         storage.sync_dir()
     }

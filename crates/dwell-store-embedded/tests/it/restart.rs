@@ -1,5 +1,6 @@
 //! What is there after a restart: everything that was answered, and nothing twice.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dwell_core::{LeaseRequest, Phase, Rate, SetPause, State, Store, TopicPolicy, Ttr, Verdict};
@@ -211,4 +212,26 @@ async fn a_call_larger_than_a_frame_is_as_durable_as_any() {
         let job = find(&store, &k.to_string()).await.expect("it was answered").job;
         assert!(job.body.len() == 6 << 20 && job.body.as_bytes().iter().all(|byte| *byte == k));
     }
+}
+
+/// A sync of a file that grows has metadata to write, too, which a disk that dies may lose: so nothing is answered from one.
+#[tokio::test]
+async fn the_first_answer_is_in_a_file_of_full_length() {
+    let directory = fresh_directory();
+    let config = Config::in_directory(&directory);
+    // In a new directory, and where an earlier run left no spare.
+    for name in ["a", "b"] {
+        let store = EmbeddedStore::open(&config).unwrap();
+        put(&store, name).await.unwrap();
+        let lengths: Vec<_> = files(&directory, "journal-").map(|path| path.metadata().unwrap().len()).collect();
+        assert!(!lengths.is_empty() && lengths.iter().all(|length| *length == config.segment), "{lengths:?}");
+        drop(store);
+        files(&directory, "spare-").for_each(|path| std::fs::remove_file(path).unwrap());
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+fn files(directory: &Path, prefix: &'static str) -> impl Iterator<Item = PathBuf> {
+    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(move |path| path.file_name().unwrap().to_string_lossy().starts_with(prefix))
 }

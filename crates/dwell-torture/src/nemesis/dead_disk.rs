@@ -36,7 +36,6 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
     let mut disk = Disk::new(args.fs, 1_024, &options.place())?;
     let mut run = Run::new(&name, Load::MIXED, options)?;
     run.keep_in(&disk.root().join("data"));
-    warm_up(&mut run).await?;
     let mut after = 0;
     for _ in 0..args.count {
         let mut stage = run.begin()?;
@@ -62,15 +61,6 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
     }
     println!("  {after} puts acknowledged by a server without a disk");
     Ok(run.finish())
-}
-
-/// A first life. The journal's first segment grows while it is written; later ones are there beforehand. A sync of a file
-/// that grows may succeed by mistake while ext4 is being shut down: that is the system's mistake, not ours.
-async fn warm_up(run: &mut Run) -> Outcome<()> {
-    let mut stage = run.begin()?;
-    stage.start()?;
-    stage.load(Duration::from_millis(300)).await;
-    run.end(stage).await
 }
 
 /// What is wrong with how the server speaks of itself.
