@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use dwell_core::{LeaseToken, Store, StoreError, Timestamp};
+use dwell_core::{LeaseFrom, LeaseToken, Phase, Store, StoreError, Timestamp};
 use dwell_store_embedded::{Durability, EmbeddedStore, Stepper};
 use dwell_store_testkit::{Model, Setup};
 
@@ -89,6 +89,26 @@ struct Call {
     about: String,
     future: Pending,
     expected: Option<Expected>,
+    /// It asks for a job by its number, which can be had before it is due.
+    by_number: bool,
+}
+
+impl Call {
+    /// Fine unless a job was handed out before it was due, to one who was to be answered at `now`.
+    fn not_early(&self, found: &Reply, now: Timestamp) -> Result<(), Wrong> {
+        let Reply::Lease(jobs) = found else { return Ok(()) };
+        for job in jobs.iter().map(|leased| &leased.view.job).filter(|_| !self.by_number) {
+            let Phase::Leased(lease) = &job.phase else { continue };
+            // It lasts from the end of the millisecond in which it was handed out. One that began later is late, not early.
+            let begun = lease.expires_at.as_millis().saturating_sub(lease.ttr.as_millis() + 1);
+            let (due_at, now) = (job.due_at.as_millis(), now.as_millis());
+            if begun <= now && now < due_at {
+                let (topic, id, about) = (&job.topic, &job.id, &self.about);
+                return Err(Wrong(format!("early: {topic}/{id} is due at {due_at}, handed out at {now}; {about}")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What must be answered.
@@ -100,6 +120,8 @@ struct Expected {
     sequence: u64,
     /// Its place among all answers.
     place: u64,
+    /// When it was made.
+    at: Timestamp,
 }
 
 /// Lives these events under this seed.
@@ -316,7 +338,7 @@ impl World {
         for (id, reply) in answers {
             let place = self.expected;
             self.expected += 1;
-            let expected = Expected { reply, moment, sequence, place };
+            let expected = Expected { reply, moment, sequence, place, at: self.shadow.now };
             match self.calls.get_mut(&id) {
                 Some(call) => call.expected = Some(expected),
                 None => drop(self.lost.insert(place, expected)),
@@ -329,8 +351,9 @@ impl World {
         let id = self.next_call;
         self.next_call += 1;
         let about = format!("{store:?}");
+        let by_number = matches!(&store, Request::Lease(lease) if matches!(lease.from, LeaseFrom::Number(_)));
         let future = ask_store(Arc::clone(&self.store) as Arc<dyn Store>, store);
-        self.calls.insert(id, Call { about, future, expected: None });
+        self.calls.insert(id, Call { about, future, expected: None, by_number });
         self.queued.push_back((id, model));
         // The first poll sends it off.
         self.poll()
@@ -364,6 +387,7 @@ impl World {
         if self.failed_for.is_some() {
             return Err(Wrong(format!("{about} succeeded after the store had failed")));
         }
+        call.not_early(&found, call.expected.as_ref().map_or(self.shadow.now, |expected| expected.at))?;
         let Some(Expected { reply: expected, moment, .. }) = &call.expected else {
             return Err(Wrong(format!("{about} was answered before it was due: {found:?}")));
         };

@@ -16,7 +16,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::report::{Report, Wrong};
+use self::report::FULL;
+pub(crate) use self::report::{FAILED, Report, UNREADABLE, Wrong};
 
 /// A request without its answer yet.
 struct Pending {
@@ -177,7 +178,9 @@ impl Checker {
             _ if self.no_machine => return self.unknown(pending, "no machine"),
             Answer::Refused(code) => {
                 *self.report.refused.entry(code.clone()).or_default() += 1;
-                if !EXPECTED.contains(&code.as_str()) {
+                if code == FULL && !matches!(pending.ask, Ask::Put { .. }) {
+                    self.wrong(Wrong::NotGraceful, || format!("{:?} was refused with {code}", pending.ask));
+                } else if !EXPECTED.contains(&code.as_str()) {
                     self.wrong(Wrong::Odd, || format!("{:?} was refused with {code}", pending.ask));
                 }
                 return self.undo(pending);
@@ -223,7 +226,7 @@ impl Checker {
 
     /// The outcome of a call is unknown, and stays so.
     fn unknown(&mut self, pending: &Pending, why: &str) {
-        if why == "storage_failed" {
+        if why == FAILED {
             self.failed = true;
             self.report.failures += 1;
         }
@@ -399,7 +402,7 @@ const REAL: u64 = 985;
 const GRAIN: u64 = 2_000;
 
 /// Codes of refusals that may come.
-const EXPECTED: [&str; 4] = ["storage_full", "overloaded", "job_leased", "not_found"];
+const EXPECTED: [&str; 5] = [FULL, UNREADABLE, "overloaded", "job_leased", "not_found"];
 
 impl Job {
     fn asked(put_at: u64, real_due: u64) -> Self {

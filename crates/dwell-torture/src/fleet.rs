@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::Outcome;
+use crate::checker::{FAILED, UNREADABLE};
 use crate::clock::Clock;
 use crate::history::{Answer, Ask, History};
 use crate::job::{ALL_TOPICS, Key, scramble};
@@ -197,7 +198,9 @@ fn failure(error: &Error) -> Answer {
         Error::Lost { .. } => Answer::Unknown("lost".to_owned()),
         Error::NotDwell { reason, .. } => Answer::Unknown(reason.clone()),
         Error::Problem(problem) => match problem.code.as_str() {
-            code @ ("storage_failed" | "internal") => Answer::Unknown(code.to_owned()),
+            // Something else than a store that has failed: one that goes on, but for what it cannot read.
+            FAILED if problem.detail.contains("nothing was done") => Answer::Refused(UNREADABLE.to_owned()),
+            code @ (FAILED | "internal") => Answer::Unknown(code.to_owned()),
             code => Answer::Refused(code.to_owned()),
         },
     }

@@ -72,6 +72,8 @@ pub(crate) struct Run {
     round: u32,
     recipe: Recipe,
     expect: Option<Expected>,
+    /// Whether reads are made to fail.
+    reads_fail: bool,
     stored: u64,
     loaded: Duration,
     report: Report,
@@ -109,6 +111,7 @@ impl Run {
             round: 0,
             recipe,
             expect: options.expect,
+            reads_fail: false,
             stored: 0,
             loaded: Duration::ZERO,
             report: Report::default(),
@@ -130,14 +133,14 @@ impl Run {
         self.report.wrong(wrong, || what);
     }
 
-    /// Calls so far that failed with the store.
-    pub(crate) fn failures(&self) -> u64 {
-        self.report.failures
+    /// From now on reads are made to fail.
+    pub(crate) fn fail_reads(&mut self) {
+        self.reads_fail = true;
     }
 
-    /// Refusals with a code so far.
-    pub(crate) fn refused(&self, code: &str) -> u64 {
-        self.report.refused.get(code).copied().unwrap_or_default()
+    /// The disk was full, which must have shown and must have broken nothing.
+    pub(crate) fn was_full(&mut self) {
+        self.report.was_full();
     }
 
     /// A number below `sides` that differs from call to call.
@@ -160,7 +163,10 @@ impl Run {
         let mut server = stage.server.ok_or("a round ends with a server")?;
         let history = stage.fleet.drain(|| server.process.runs()).await;
         let path = history.map_err(|error| format!("{error}; it said: {}", last_words(&self.recipe.log)))?.finish()?;
-        let report = checker::check(&path)?;
+        let mut report = checker::check(&path)?;
+        if !self.reads_fail {
+            report.was_readable();
+        }
         // One history is enough to look into; where something is to go wrong, none is needed.
         if !report.is_clean() && self.report.is_clean() && self.expect.is_none() {
             let kept =

@@ -39,6 +39,12 @@ fn every_planted_bug_is_found() {
 }
 
 #[test]
+fn a_job_handed_out_early_is_called_early() {
+    let (_, wrong) = find(Bug::EarlyByOne, 1_000).unwrap();
+    assert!(wrong.0.contains("early: "), "{wrong:?}");
+}
+
+#[test]
 fn a_failing_life_is_made_short_and_still_fails() {
     plant(Some(Bug::SkippedSync));
     let (seed, events) =

@@ -34,6 +34,14 @@ pub(crate) enum Wrong {
     Odd,
 }
 
+/// What a store says that has failed, and what one says that has no room.
+pub(crate) const FAILED: &str = "storage_failed";
+pub(super) const FULL: &str = "storage_full";
+
+/// How a refusal is written down for which the disk did not give what was asked for; the store says that it failed and
+/// that nothing was done.
+pub(crate) const UNREADABLE: &str = "unreadable";
+
 /// Examples kept of each.
 const EXAMPLES: usize = 5;
 
@@ -75,6 +83,24 @@ impl Report {
 
     pub(crate) fn is_clean(&self) -> bool {
         self.found.is_empty()
+    }
+
+    /// The disk was full: puts were refused, and that is all that came of it.
+    pub(crate) fn was_full(&mut self) {
+        let failures = self.failures;
+        if failures > 0 {
+            self.wrong(Wrong::NotGraceful, || format!("{failures} calls were answered with {FAILED}"));
+        }
+        if !self.refused.contains_key(FULL) {
+            self.wrong(Wrong::NotGraceful, || "no put was refused: the disk was never full".to_owned());
+        }
+    }
+
+    /// Reads went well: nothing may have been refused because it cannot be read.
+    pub(crate) fn was_readable(&mut self) {
+        if let Some(count) = self.refused.get(UNREADABLE).copied() {
+            self.wrong(Wrong::Odd, || format!("{count} calls were refused as unreadable"));
+        }
     }
 
     /// Adds what another history showed.

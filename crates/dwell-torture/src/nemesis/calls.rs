@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::checker::Wrong;
 use crate::fleet::Load;
 use crate::history::Means;
-use crate::run::{Options, Run};
+use crate::run::{Options, Run, Stage};
 use crate::server::text;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -20,11 +20,14 @@ pub(crate) struct Args {
     /// How many faults before everything is consumed and judged
     #[arg(long, default_value_t = 15)]
     per_round: u32,
+    /// Only this call, such as `pread64`
+    #[arg(long)]
+    only: Option<String>,
 }
 
 impl Args {
     pub(crate) fn up_to(up_to: u32) -> Self {
-        Self { up_to, per_round: 15 }
+        Self { up_to, per_round: 15, only: None }
     }
 }
 
@@ -47,8 +50,12 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
     let load = Load { writers: 3, consumers: 2, ..Load::MIXED };
     let mut run = Run::new(&name, load, options)?;
     let trace = run.place().join("trace");
-    let faults: Vec<(&str, u32)> =
-        CALLS.iter().flat_map(|(call, most)| (1..=args.up_to.min(*most)).map(|nth| (*call, nth))).collect();
+    let wanted = |(call, _): &&(&str, u32)| args.only.as_ref().is_none_or(|only| only == call);
+    let faults: Vec<(&str, u32)> = CALLS
+        .iter()
+        .filter(wanted)
+        .flat_map(|(call, most)| (1..=args.up_to.min(*most)).map(|nth| (*call, nth)))
+        .collect();
     let (mut failed, mut refused) = (0, 0);
     for (number, faults) in faults.chunks(usize::try_from(args.per_round)?).enumerate() {
         // Every round begins in an empty directory.
@@ -57,11 +64,13 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
         let mut stage = run.begin()?;
         let plain = stage.recipe.clone();
         for (call, nth) in faults {
+            if call.contains("read") {
+                run.fail_reads();
+            }
             stage.recipe.wrapper = wrapper(&trace, call, *nth)?;
             match stage.try_start()? {
                 Ok(()) => {
-                    // Later calls come later.
-                    stage.load(Duration::from_millis(120 + 4 * u64::from(*nth))).await;
+                    until_failed(&mut stage, *nth).await;
                     stage.kill()?;
                 }
                 Err(not_started) => {
@@ -84,6 +93,20 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
     }
     println!("  {failed} calls failed, {refused} of them kept a server from starting, each with a reason");
     Ok(run.finish())
+}
+
+/// Lets the clients go on until the store has failed, or the call should have come long ago. Not every call that fails
+/// is one that a store cannot do without.
+async fn until_failed(stage: &mut Stage, nth: u32) {
+    stage.load(Duration::from_millis(120)).await;
+    for _ in 0..nth {
+        if stage.failure().await.is_some() {
+            break;
+        }
+        stage.load(Duration::from_millis(8)).await;
+    }
+    // Clients go on asking, and must hear nothing good.
+    stage.load(Duration::from_millis(40)).await;
 }
 
 /// Odd ones fail once, as a disk does that recovers; even ones for ever. Three kinds of error take turns.
