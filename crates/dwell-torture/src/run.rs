@@ -133,7 +133,7 @@ impl Run {
         self.report.wrong(wrong, || what);
     }
 
-    /// From now on reads are made to fail.
+    /// From now on reads are made to fail, or what is read is damaged.
     pub(crate) fn fail_reads(&mut self) {
         self.reads_fail = true;
     }

@@ -25,6 +25,7 @@ const PER_ROUND: u32 = 10;
 
 pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
     let mut run = Run::new(&format!("{} flipped bits", args.count), Load::MIXED, options)?;
+    run.fail_reads();
     let (mut loud, mut later, mut harmless) = (0, 0, 0);
     let mut left = args.count;
     while left > 0 {
