@@ -61,3 +61,9 @@ pub trait MovableClock: Send + Sync {
     /// Moves it.
     fn advance(&self, millis: u64);
 }
+
+impl<F: Fn(u64) + Send + Sync> MovableClock for F {
+    fn advance(&self, millis: u64) {
+        self(millis);
+    }
+}

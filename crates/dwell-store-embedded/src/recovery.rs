@@ -125,7 +125,8 @@ pub(crate) fn recover(
     let Reading { mut engine, last_sequence, mark, doubtful, .. } = reading;
     let mark = Timestamp::from_millis(mark.max(manifest.mark)).unwrap_or(Timestamp::MAX);
     let mark = if planted::is(Bug::MarkIgnored) { clock.wall() } else { mark };
-    let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept_clock)?;
+    let accept = accept_clock || clock.is_set_by_hand();
+    let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept)?;
     let now =
         Now { at: timeline.now(clock.monotonic()), up: timeline.now_rounded_up(clock.monotonic()), real: clock.real() };
     manifest.epoch = epoch_after(manifest.epoch, seed);

@@ -229,9 +229,13 @@ impl Runner {
         let (monotonic, real) = (self.clock.monotonic(), self.clock.real());
         if real >= self.checked_at + CLOCK_CHECK {
             self.checked_at = real;
-            let report = self.timeline.check(self.clock.wall(), monotonic);
+            let clock = if self.clock.is_set_by_hand() {
+                None
+            } else {
+                clock_trouble(self.timeline.check(self.clock.wall(), monotonic))
+            };
             let room = self.reserve.trouble();
-            self.show(|shown| (shown.clock, shown.room) = (clock_trouble(report), room));
+            self.show(|shown| (shown.clock, shown.room) = (clock, room));
         }
         let up = self.timeline.now_rounded_up(monotonic);
         let at = self.timeline.now(monotonic);

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
+/// Where a clock stands before the engine was asked: it never stood there.
+const UNSET: u64 = 0;
+
 /// What scripts are told about time.
 #[derive(Debug)]
 pub struct Clock {
@@ -22,6 +25,21 @@ impl Clock {
     /// A clock that stands at `millis` after 1970 until it is moved: for tests.
     pub fn standing(millis: u64) -> Self {
         Self { millis: AtomicU64::new(millis), frozen: true, moved: watch::Sender::new(()) }
+    }
+
+    /// A clock that stands at what the engine's says when the store is opened, until it is moved: for tests of
+    /// applications.
+    pub fn stopped() -> Self {
+        Self::standing(UNSET)
+    }
+
+    /// Whether the engine has to be asked where it stands.
+    pub(crate) fn is_unset(&self) -> bool {
+        self.frozen && self.millis.load(Ordering::SeqCst) == UNSET
+    }
+
+    pub(crate) fn set(&self, millis: u64) {
+        self.millis.store(millis, Ordering::SeqCst);
     }
 
     /// Moves the store's time on. Only tests do that.

@@ -54,6 +54,10 @@ impl RedisStore {
         health.set(examined);
         let channels = (0..keys.partitions()).map(|partition| keys.channel(partition)).collect();
         let clock = Arc::clone(&config.clock);
+        if clock.is_unset() {
+            let time = link.connection().query(cmd("TIME").take(), &keys.layout()).await?;
+            clock.set(status::engine_millis(time)?);
+        }
         let inner = Inner::new(link, keys, clock, config.defaults.clone(), config.max_topics, health);
         let inner = Arc::new(inner);
         let (heard, wakes) = mpsc::unbounded_channel();

@@ -37,10 +37,7 @@
 //! # }
 //! ```
 //!
-//! Other languages have the same from `dwell serve --store memory: --dev-clock` and `POST /v1/dev/clock`; there, time
-//! also passes by itself.
-
-mod clock;
+//! Other languages have the same from `dwell serve --store memory: --dev-clock` and `POST /v1/dev/clock`.
 
 use std::io;
 use std::sync::Arc;
@@ -48,11 +45,10 @@ use std::time::Duration;
 
 use dwell_client::{Client, Error};
 use dwell_core::{Store, Timestamp};
-use dwell_server::{Config, DeliveryConfig, Guard, MovableClock, Shutdown};
+use dwell_server::{Config, DeliveryConfig, Guard, Shutdown};
 use dwell_store_embedded::EmbeddedStore;
+use dwell_store_embedded::clock::HandClock;
 use tokio::net::TcpListener;
-
-use self::clock::HandClock;
 
 /// Where time starts unless a test says otherwise: 2026-01-01T00:00:00Z.
 const START: u64 = 1_767_225_600_000;
@@ -89,7 +85,7 @@ impl TestDwell {
                 guard: Guard { loopback: true, ..Guard::default() },
                 ..DeliveryConfig::default()
             },
-            dev_clock: Some(clock as Arc<dyn MovableClock>),
+            dev_clock: Some(Arc::new(move |millis| clock.advance(millis))),
             ..Config::default()
         };
         let serving = dwell_server::serve(config, vec![listener], Arc::clone(&store), shutdown.clone());

@@ -56,7 +56,7 @@ pub(crate) fn run_dev(matches: &ArgMatches) -> Result<(), Exit> {
     settings.delivery.guard.loopback = true;
     let store = StoreChoice::Directory(directory.path().to_owned());
     let beanstalk = settings.beanstalk.clone().or(Some(BeanstalkAddress::AnyOfThisMachine));
-    let settings = Settings { store, beanstalk, dev_clock: true, mode: Mode::Dev, ..settings };
+    let settings = Settings { store, beanstalk, mode: Mode::Dev, ..settings };
     let outcome = start(settings, again(matches));
     drop(directory);
     outcome

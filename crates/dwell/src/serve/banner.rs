@@ -28,9 +28,7 @@ pub(super) async fn print(
     lines.push(format!("  data        {}", data(settings)));
     lines.push(format!("  durability  {}", status.promise));
     lines.push(format!("  access      {}", access(settings, beanstalk)));
-    if let Some(url) = url.as_ref().filter(|_| settings.dev_clock) {
-        lines.push(format!("  clock       can be moved: POST {url}/v1/dev/clock"));
-    }
+    lines.extend(url.as_ref().and_then(|url| clock(settings, url)));
     lines.extend(status.troubles.iter().map(|trouble| format!("  note        {trouble}")));
     lines.push(format!("  try         {}", something_to_try(settings, url.as_deref(), beanstalk)));
     // Whoever started the server may not be listening; that is no reason not to serve.
@@ -51,6 +49,15 @@ fn data(settings: &Settings) -> String {
             format!("{}, keys {}:*", place.unwrap_or_default(), settings.redis_prefix)
         }
     }
+}
+
+fn clock(settings: &Settings, url: &str) -> Option<String> {
+    let how = match settings.mode {
+        Mode::Dev => "can be moved",
+        _ if settings.dev_clock => "stands still until it is moved",
+        _ => return None,
+    };
+    Some(format!("  clock       {how}: POST {url}/v1/dev/clock"))
 }
 
 /// A socket in the file system is never served over TLS.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use dwell_core::Store;
 use dwell_server::MovableClock;
+use dwell_store_embedded::clock::HandClock;
 use dwell_store_embedded::{Config, EmbeddedStore, OpenError};
-use dwell_store_redis::{Address, Config as RedisConfig, RedisStore};
+use dwell_store_redis::{Address, Clock, Config as RedisConfig, RedisStore};
 
-use super::clock::{DevClock, RedisClock};
-use super::settings::{Settings, StoreChoice};
+use super::clock::RunningClock;
+use super::settings::{Mode, Settings, StoreChoice};
 use crate::exit::{Code, Exit};
 
 /// A store, and its clock if that can be moved.
@@ -27,10 +28,14 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Exit> {
     };
     config.memory = settings.memory.unwrap_or(config.memory);
     let mut movable: Option<Arc<dyn MovableClock>> = None;
-    if settings.dev_clock {
-        let clock = Arc::new(DevClock::default());
-        movable = Some(Arc::clone(&clock) as Arc<dyn MovableClock>);
-        config.clock = clock;
+    if settings.mode == Mode::Dev {
+        let clock = Arc::new(RunningClock::default());
+        config.clock = Arc::clone(&clock) as _;
+        movable = Some(Arc::new(move |millis| clock.advance(millis)));
+    } else if settings.dev_clock {
+        let clock = Arc::new(HandClock::default());
+        config.clock = Arc::clone(&clock) as _;
+        movable = Some(Arc::new(move |millis| clock.advance(millis)));
     }
     let store = EmbeddedStore::open(&config).map_err(not_opened)?;
     Ok((Arc::new(store), movable))
@@ -44,14 +49,16 @@ fn not_opened(error: OpenError) -> Exit {
 
 async fn open_redis(settings: &Settings, address: &str) -> Result<Opened, Exit> {
     let address = Address::parse(address).map_err(Exit::failure)?;
+    let clock = Arc::new(if settings.dev_clock { Clock::stopped() } else { Clock::engine() });
     let config = RedisConfig {
+        clock: Arc::clone(&clock),
         prefix: settings.redis_prefix.clone(),
         partitions: settings.redis_partitions,
         wait: settings.redis_wait,
         ..RedisConfig::new(address)
     };
-    let clock = Arc::clone(&config.clock);
     let store = RedisStore::open(&config).await.map_err(Exit::failure)?;
-    let movable = settings.dev_clock.then(|| Arc::new(RedisClock(clock)) as Arc<dyn MovableClock>);
+    let advance = move |millis| clock.advance(millis);
+    let movable = settings.dev_clock.then(|| Arc::new(advance) as Arc<dyn MovableClock>);
     Ok((Arc::new(store), movable))
 }

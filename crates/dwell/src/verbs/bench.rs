@@ -150,7 +150,10 @@ impl Bench {
         } else {
             let client = self.server.client()?;
             let topic = format!("dwell-bench-{}-{}", server::now(&client).await?.0, std::process::id());
-            let clock = Clock::read(&client).await?;
+            let clock = match self.workload {
+                Workload::Delayed => Clock::read_passing(&client).await?,
+                Workload::Put | Workload::PutLeaseAck => Clock::read(&client).await?,
+            };
             (Door::Http(http::Door { client, clock }), topic)
         };
         Ok(Plan {

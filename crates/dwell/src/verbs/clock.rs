@@ -1,5 +1,7 @@
 //! The server's time, as it passes here.
 
+use std::time::Duration;
+
 use dwell_client::Client;
 use tokio::time::Instant;
 
@@ -8,6 +10,9 @@ use crate::exit::Exit;
 
 /// How often the server is asked; the quickest answer is believed.
 const QUESTIONS: usize = 5;
+
+/// Time that passes has passed by then.
+const A_MOMENT: Duration = Duration::from_millis(20);
 
 /// The server's time. Never behind it by more than a millisecond: lateness is rather shown too long than too short.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +33,18 @@ impl Clock {
             }
         }
         best.map(|(clock, _)| clock).ok_or_else(|| Exit::failure("the server does not tell its time"))
+    }
+
+    /// The same, of a server whose time passes: there is nothing to measure where it stands still.
+    pub(super) async fn read_passing(client: &Client) -> Result<Self, Exit> {
+        let clock = Self::read(client).await?;
+        tokio::time::sleep(A_MOMENT).await;
+        if server::now(client).await?.0 > clock.server {
+            return Ok(clock);
+        }
+        Err(Exit::failure(
+            "the server's time stands still until POST /v1/dev/clock moves it; start it without --dev-clock",
+        ))
     }
 
     /// Microseconds since 1970.

@@ -57,11 +57,11 @@ impl Try {
     }
 
     async fn watch(&self, client: &Client, topic: &str) -> Result<(), Exit> {
+        let clock = Clock::read_passing(client).await?;
         if !self.server.json {
             output::line(&format!("Three jobs on {topic}, due in 1s, 3s and 5s:"))?;
         }
         put(client, topic).await?;
-        let clock = Clock::read(client).await?;
         let wanted = LeaseRequest {
             topics: Some(vec![topic.into()]),
             max: Some(3),

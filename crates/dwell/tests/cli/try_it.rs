@@ -25,3 +25,13 @@ fn being_interrupted_leaves_nothing_behind_either() {
     assert_eq!((ran.code, ran.err.as_str()), (1, "dwell: interrupted\n"));
     assert_eq!(server.json(&["topics"]).objects(), [""; 0]);
 }
+
+#[test]
+fn a_server_whose_time_stands_still_cannot_be_tried() {
+    let server = Server::start_with(&["--dev-clock"]);
+    for words in [&["try"][..], &["bench", "delayed"]] {
+        let said = server.dwell(words).bad(1);
+        assert!(said.contains("time stands still until POST /v1/dev/clock moves it"), "{said}");
+    }
+    assert_eq!(server.json(&["topics"]).objects(), [""; 0]);
+}

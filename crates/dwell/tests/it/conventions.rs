@@ -106,7 +106,7 @@ fn the_clock_can_be_moved_only_if_that_was_said() {
     let before = server.now();
     let moved = server.post("/v1/dev/clock", json!({"advance": "15h"})).ok(200);
     let hours = crate::client::millis(&moved["now"]) - before;
-    assert!((54_000_000..54_060_000).contains(&hours), "{hours}");
+    assert_eq!(hours, 54_000_000);
     for wrong in [json!({}), json!({"advance": "-1s"}), json!({"advance": "3651d"}), json!({"advance": 1, "by": 2})] {
         server.post("/v1/dev/clock", wrong).problem(400, "invalid_request");
     }

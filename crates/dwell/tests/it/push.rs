@@ -32,9 +32,11 @@ fn push(server: &Server, id: &str, url: &str, more: Value) -> Value {
 /// Waits until a topic has so many live jobs.
 #[track_caller]
 fn until_live(server: &Server, topic: &str, count: u64) {
-    until("so many jobs are live", || {
-        let counts = server.topic(topic)["counts"].clone();
-        ["delayed", "ready", "leased", "buried"].iter().map(|state| counts[*state].as_u64().unwrap()).sum::<u64>()
-            == count
-    });
+    until("so many jobs are live", || live(server, topic) == count);
+}
+
+/// How many jobs of a topic are live.
+fn live(server: &Server, topic: &str) -> u64 {
+    let counts = server.topic(topic)["counts"].clone();
+    ["delayed", "ready", "leased", "buried"].iter().map(|state| counts[*state].as_u64().unwrap()).sum()
 }

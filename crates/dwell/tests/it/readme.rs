@@ -14,7 +14,7 @@ fn the_first_minute_works_as_printed() {
         script.matches("localhost:3935").count() >= 6,
         "the lines talk to the server that the first command starts"
     );
-    let server = Server::new();
+    let server = Server::in_real_time(&[]);
     let directory = tempfile::tempdir().unwrap();
     let script = script.replace("localhost:3935", &server.address.to_string());
     let ran = Command::new("bash").args(["-euc", &script]).current_dir(directory.path()).output().unwrap();

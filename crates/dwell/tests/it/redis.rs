@@ -17,9 +17,9 @@ use crate::server::{Server, dwell, run, start, temporary, timed, until};
 /// How long a lease of a second, the second until it is noticed, and a busy machine may take.
 const AGAIN: Duration = Duration::from_secs(4);
 
-/// A server on this Redis.
+/// A server on this Redis, and on its time: several have one only if nobody stops it.
 fn on(url: &str) -> Server {
-    Server::with(&["--store", url])
+    Server::in_real_time(&["--store", url])
 }
 
 /// A policy under which what fails is tried again at once.

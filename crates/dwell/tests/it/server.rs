@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Server {
     child: Child,
     extra: Vec<String>,
+    stands_still: bool,
     directory: TempDir,
     redis: Option<RedisServer>,
     pub(crate) client: Client,
@@ -30,7 +31,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// On files (or on Redis, if the tests are told so), with a clock that can be moved.
+    /// On files (or on Redis, if the tests are told so), with a clock that stands still until it is moved.
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
@@ -42,11 +43,20 @@ impl Server {
 
     /// The same with more flags.
     pub(crate) fn with(extra: &[&str]) -> Self {
+        Self::start(extra, true)
+    }
+
+    /// On files (or on Redis, if the tests are told so), with more flags, on the machine's own time.
+    pub(crate) fn in_real_time(extra: &[&str]) -> Self {
+        Self::start(extra, false)
+    }
+
+    fn start(extra: &[&str], stands_still: bool) -> Self {
         let directory = temporary();
         let extra: Vec<_> = extra.iter().map(|&flag| flag.to_owned()).collect();
         let redis = runs_on_redis(&extra).then(RedisServer::start);
-        let (child, address, banner) = spawn(&directory, &extra, redis.as_ref());
-        Self { child, extra, directory, redis, client: Client::new(address), address, banner }
+        let (child, address, banner) = spawn(&directory, &extra, stands_still, redis.as_ref());
+        Self { child, extra, stands_still, directory, redis, client: Client::new(address), address, banner }
     }
 
     /// Kills it as a power cut would, and starts it again on the same files.
@@ -58,7 +68,8 @@ impl Server {
 
     /// Starts it again on the same files, once it has ended.
     pub(crate) fn start_again(&mut self) {
-        (self.child, self.address, self.banner) = spawn(&self.directory, &self.extra, self.redis.as_ref());
+        (self.child, self.address, self.banner) =
+            spawn(&self.directory, &self.extra, self.stands_still, self.redis.as_ref());
         self.client = Client::new(self.address);
     }
 
@@ -128,8 +139,14 @@ fn runs_on_redis(extra: &[String]) -> bool {
     !is_told && std::env::var("DWELL_TEST_STORE").is_ok_and(|store| store == "redis")
 }
 
-fn spawn(directory: &TempDir, extra: &[String], redis: Option<&RedisServer>) -> (Child, SocketAddr, String) {
-    let mut command = dwell(&["serve", "--listen", "127.0.0.1:0", "--dev-clock"]);
+fn spawn(
+    directory: &TempDir,
+    extra: &[String],
+    stands_still: bool,
+    redis: Option<&RedisServer>,
+) -> (Child, SocketAddr, String) {
+    let mut command = dwell(&["serve", "--listen", "127.0.0.1:0"]);
+    command.args(stands_still.then_some("--dev-clock"));
     if let Some(redis) = redis {
         command.args(["--store", &redis.url()]);
     } else if !extra.iter().any(|flag| flag == "--store") {

@@ -34,18 +34,64 @@ fn who_waits_is_answered_by_a_put() {
 
 #[test]
 fn who_waits_is_answered_when_a_job_is_due_and_not_before() {
-    let server = Server::new();
+    let server = Server::in_real_time(&[]);
     let put = server.put_job("t", "a", json!({"delay": "300ms"}));
     let job = server.lease("t", json!({"wait": "20s"})).remove(0);
     let leased_at = millis(&job["lease_expires_at"]) - 60_000;
     assert!(leased_at >= millis(&put["due_at"]), "{job}");
-    server.settle(&job, "ack", json!({})).ok(200);
-    // A clock that is moved wakes as well.
-    server.put_job("t", "b", json!({"delay": "15h"}));
+}
+
+#[test]
+fn who_waits_is_answered_when_the_clock_is_moved_to_the_very_millisecond() {
+    let server = Server::new();
+    let put = server.put_job("t", "a", json!({"delay": "15h"}));
     let waiting = server.later("/v1/topics/t/lease", json!({"wait": "60s"}));
     server.parked("t", 1);
-    server.advance("15h");
-    assert_eq!(ids(&waiting.join().unwrap().list("jobs")), ["b"]);
+    server.advance("14h59m59s999ms");
+    server.parked("t", 1);
+    assert!(server.lease("t", json!({"wait": "100ms"})).is_empty(), "a millisecond is left, however long one waits");
+    server.advance("1ms");
+    let jobs = waiting.join().unwrap().list("jobs");
+    assert_eq!((ids(&jobs), server.now()), (vec!["a"], millis(&put["due_at"])));
+}
+
+#[test]
+fn nothing_of_the_store_moves_while_the_clock_stands_still() {
+    let server = Server::new();
+    let before = server.now();
+    server.put("/v1/topics/t/policy", json!({"retry": {"backoff": [0]}})).ok(200);
+    server.put_job("t", "a", json!({}));
+    server.put_job("t", "b", json!({"delay": "1ms"}));
+    let held = server.lease("t", json!({"ttr": "1s"})).remove(0);
+    // Longer than the lease, than the delay, and than the store leaves its clock unchecked.
+    let (jobs, took) = timed(|| server.lease("t", json!({"wait": "2500ms"})));
+    assert!(jobs.is_empty() && took >= Duration::from_millis(2_500), "a wait is a real one: {took:?} {jobs:?}");
+    assert_eq!(server.now(), before);
+    assert_eq!(millis(&held["lease_expires_at"]), before + 1_000);
+    server.advance("999ms");
+    assert_eq!(ids(&server.lease("t", json!({"max": 10}))), ["b"]);
+    server.settle(&held, "extend", json!({"ttr": "1s"})).ok(200);
+    server.advance("999ms");
+    server.settle(&held, "ack", json!({})).ok(200);
+}
+
+#[test]
+fn a_clock_that_stands_goes_on_where_it_was_after_a_restart() {
+    let mut server = Server::on_files();
+    server.put_job("t", "a", json!({"delay": "3d"}));
+    server.advance("2d");
+    let before = server.now();
+    server.terminate();
+    assert_eq!(server.end().code(), Some(0));
+    server.start_again();
+    assert_eq!(server.now(), before, "it is no clock that is behind");
+    assert!(server.lease("t", json!({"wait": "1500ms"})).is_empty());
+    server.advance("23h59m59s999ms");
+    assert!(server.lease("t", json!({})).is_empty());
+    server.advance("1ms");
+    assert_eq!(server.now(), before + 86_400_000, "and an hour is an hour");
+    server.lease_one("t");
+    assert_eq!(server.get("/readyz").ok(200)["reasons"], json!([]));
 }
 
 #[test]

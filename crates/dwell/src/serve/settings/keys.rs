@@ -364,7 +364,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "dev_clock",
-        help: "Let tests move the clock: POST /v1/dev/clock",
+        help: "Stop the clock, for tests: time moves only by POST /v1/dev/clock",
         kind: Kind::Flag,
         in_dev: false,
         in_beanstalkd: false,

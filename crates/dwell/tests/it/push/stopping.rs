@@ -39,6 +39,7 @@ fn the_lease_is_held_for_as_long_as_a_delivery_is_under_way() {
     receiver.next();
     let ends_at = || millis(&server.job("t", "a")["lease_expires_at"]);
     let first = ends_at();
+    server.advance("1s");
     until("the lease is extended", || ends_at() > first);
     assert_eq!(server.job("t", "a")["consumer"], "dwell push");
 }

@@ -263,7 +263,7 @@ fn consume_new(client: &crate::client::Client, done: &Done, stop: &AtomicBool) {
 #[test]
 fn with_old_consumers_at_work_and_the_importer_killed_each_job_is_done_once() {
     const JOBS: u64 = 5_000;
-    let (redis, server) = (Redis::start(), Server::on_files());
+    let (redis, server) = (Redis::start(), Server::in_real_time(&["--durability", "sync"]));
     let mut old = connect(&redis);
     server.put("/v1/topics/k/policy", json!({})).ok(200);
     let start = now() + 1_000;
