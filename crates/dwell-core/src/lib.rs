@@ -42,7 +42,7 @@ pub use policy::{Defaults, Rate, RateBucket, Rules, Secret, TopicPolicy};
 pub use put::{Existing, Found, PutOutcome, PutPlan, Receipt};
 pub use retry::{Backoff, Exponential, Ladder, RetryPolicy};
 pub use state::{Burial, Phase, State};
-pub use store::{Answer, CancelItem, ChangeItem, JobRef, Lookup, Measures, Spread, Status, Store};
+pub use store::{Answer, CancelItem, ChangeItem, JobRef, Lookup, Measures, Sizes, Spread, Status, Store};
 pub use target::{Line, Target};
 pub use time::{Delay, Now, Timestamp, Ttl, Ttr, When};
 pub use topic::{Counts, Pause, Purge, Redrive, RedriveTopic, Redriven, SetPause, TopicInfo, TopicsQuery, Totals};

@@ -188,6 +188,29 @@ pub struct Measures {
     pub promoted: Option<Spread>,
     /// How long making changes durable took.
     pub synced: Option<Spread>,
+    /// How much it holds, and where.
+    pub sizes: Option<Sizes>,
+}
+
+/// How much a store with memory and files of its own holds, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Jobs in memory.
+    pub near_jobs: u64,
+    /// Bytes of memory that jobs take.
+    pub near_bytes: u64,
+    /// Bytes of memory that jobs may take.
+    pub near_limit: u64,
+    /// Jobs in runs, those that are in memory as well too.
+    pub shelf_jobs: u64,
+    /// Runs.
+    pub shelf_runs: u64,
+    /// Bytes of runs.
+    pub shelf_bytes: u64,
+    /// Segments of the journal that are still needed.
+    pub journal_segments: u64,
+    /// Bytes that are free on the disk, where there is one that says so.
+    pub disk_free: Option<u64>,
 }
 
 /// How many of a kind took how long.

@@ -42,7 +42,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dwell_core::{Defaults, StoreError, Timestamp, TopicName};
+use dwell_core::{Defaults, Sizes, StoreError, Timestamp, TopicName};
 use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 use timing_wheel::TimingWheel;
@@ -74,6 +74,7 @@ use crate::dice::Dice;
 use crate::format::record::TopicId;
 use crate::gauges::Gauges;
 use crate::planted::{self, Bug};
+use crate::shelf::Shelved;
 
 /// How many timers one turn deals with before it looks at commands again.
 const TIMERS_A_TURN: usize = 4_096;
@@ -347,6 +348,21 @@ impl Engine {
     pub(crate) fn note_room(&mut self, room: bool, low: bool) {
         self.short = !room;
         self.low = low;
+    }
+
+    /// How much there is where; by runs, not by jobs or topics, so that anyone may ask now and then.
+    pub(crate) fn sizes(&self) -> Sizes {
+        let runs = &self.shelf.view.runs;
+        Sizes {
+            near_jobs: self.slots.len() as u64,
+            near_bytes: self.weight() as u64,
+            near_limit: self.settings.memory as u64,
+            shelf_jobs: runs.iter().map(Shelved::live).sum(),
+            shelf_runs: runs.len() as u64,
+            shelf_bytes: runs.iter().map(|shelved| shelved.run.bytes).sum(),
+            journal_segments: (self.batch.segment() + 1).saturating_sub(self.folding.first_segment()),
+            disk_free: None,
+        }
     }
 
     /// How many jobs there are, in memory or on the shelf.

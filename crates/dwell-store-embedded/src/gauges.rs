@@ -16,7 +16,7 @@ pub(crate) struct Gauges {
 
 impl Gauges {
     pub(crate) fn read(&self) -> Measures {
-        Measures { promoted: Some(self.promoted.read()), synced: Some(self.synced.read()) }
+        Measures { promoted: Some(self.promoted.read()), synced: Some(self.synced.read()), sizes: None }
     }
 }
 

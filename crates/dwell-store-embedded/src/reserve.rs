@@ -42,6 +42,8 @@ struct Shared {
     leftovers: Mutex<BTreeSet<String>>,
     /// Files that are ready to become segments.
     spares: Mutex<Vec<String>>,
+    /// Whether the disk says how much is free.
+    is_told: AtomicBool,
 }
 
 impl Reserve {
@@ -68,6 +70,7 @@ impl Reserve {
             free -= self.size;
         }
         self.shared.free.store(free, Ordering::SeqCst);
+        self.shared.is_told.store(true, Ordering::SeqCst);
         self.shared.is_short.store(!*held || free < self.size, Ordering::SeqCst);
     }
 
@@ -79,6 +82,11 @@ impl Reserve {
     /// Whether segments must be freed before the journal goes on.
     pub(crate) fn is_low(&self) -> bool {
         self.is_short() && self.spares().len() < SPARES
+    }
+
+    /// Bytes that were free when last looked, beside what is kept.
+    pub(crate) fn free(&self) -> Option<u64> {
+        self.shared.is_told.load(Ordering::SeqCst).then(|| self.shared.free.load(Ordering::SeqCst))
     }
 
     /// What to tell people about it.

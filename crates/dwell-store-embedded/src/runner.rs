@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dwell_core::time::Human;
-use dwell_core::{StoreError, Timestamp, When, limits};
+use dwell_core::{Sizes, StoreError, Timestamp, When, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Clock;
@@ -69,6 +69,8 @@ pub(crate) struct Shown {
     pub(crate) shelf: Vec<String>,
     /// What is wrong with the room there is.
     pub(crate) room: Option<String>,
+    /// How much there is where; looked at when the clock is.
+    pub(crate) sizes: Sizes,
 }
 
 /// What to tell people about a clock that does not agree with the store's time.
@@ -235,7 +237,8 @@ impl Runner {
                 clock_trouble(self.timeline.check(self.clock.wall(), monotonic))
             };
             let room = self.reserve.trouble();
-            self.show(|shown| (shown.clock, shown.room) = (clock, room));
+            let sizes = Sizes { disk_free: self.reserve.free(), ..self.engine.sizes() };
+            self.show(|shown| (shown.clock, shown.room, shown.sizes) = (clock, room, sizes));
         }
         let up = self.timeline.now_rounded_up(monotonic);
         let at = self.timeline.now(monotonic);

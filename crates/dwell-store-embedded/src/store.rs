@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 
 use dwell_core::{
     Answer, CancelError, CancelItem, ChangeError, ChangeItem, Found, JobView, LeaseLost, LeaseRequest, LeasedJob,
-    ListQuery, Lookup, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle, Status, Store,
-    StoreError, TimelineQuery, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery,
+    ListQuery, Lookup, Measures, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle, Sizes,
+    Status, Store, StoreError, TimelineQuery, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery,
 };
 use tokio::sync::{OnceCell, Semaphore, oneshot};
 
@@ -125,7 +125,8 @@ impl EmbeddedStore {
             config.segment,
         );
         let room = reserve.trouble();
-        let shown = Shown { now: engine.now(), failed: None, clock: None, shelf: Vec::new(), room };
+        let sizes = Sizes { disk_free: reserve.free(), ..engine.sizes() };
+        let shown = Shown { now: engine.now(), failed: None, clock: None, shelf: Vec::new(), room, sizes };
         let shown = Arc::new(Mutex::new(shown));
         let journal = Journal::new(
             Arc::clone(&storage),
@@ -335,7 +336,7 @@ impl Store for EmbeddedStore {
                 now: now.unwrap_or(shown.now),
                 failed: shown.failed,
                 troubles: shown.clock.into_iter().chain(shown.shelf).chain(shown.room).collect(),
-                measures: self.gauges.read(),
+                measures: Measures { sizes: Some(shown.sizes), ..self.gauges.read() },
             })
         })
     }

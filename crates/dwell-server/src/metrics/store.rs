@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use dwell_core::{Spread, Status};
+use dwell_core::{Sizes, Spread, Status};
 
 /// The series of a store; of one that does not answer, that it has failed.
 pub(super) fn text(status: Option<&Status>) -> String {
@@ -22,7 +22,28 @@ pub(super) fn text(status: Option<&Status>) -> String {
     if let Some(spread) = &status.measures.synced {
         histogram(&mut text, "dwell_sync_seconds", "How long making changes durable takes", spread);
     }
+    if let Some(sizes) = &status.measures.sizes {
+        sizes_text(&mut text, sizes);
+    }
     text
+}
+
+fn sizes_text(text: &mut String, sizes: &Sizes) {
+    let gauges = [
+        ("dwell_near_jobs", "Jobs in memory", Some(sizes.near_jobs)),
+        ("dwell_near_bytes", "Memory that jobs take", Some(sizes.near_bytes)),
+        ("dwell_near_limit_bytes", "Memory that jobs may take", Some(sizes.near_limit)),
+        ("dwell_shelf_jobs", "Jobs in runs", Some(sizes.shelf_jobs)),
+        ("dwell_shelf_runs", "Runs", Some(sizes.shelf_runs)),
+        ("dwell_shelf_bytes", "Bytes of runs", Some(sizes.shelf_bytes)),
+        ("dwell_journal_segments", "Segments of the journal that are still needed", Some(sizes.journal_segments)),
+        ("dwell_disk_free_bytes", "Bytes that are free on the disk", sizes.disk_free),
+    ];
+    for (name, about, value) in gauges {
+        if let Some(value) = value {
+            let _ = writeln!(text, "# HELP {name} {about}.\n# TYPE {name} gauge\n{name} {value}");
+        }
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the system's time is what the store's is compared with")]

@@ -15,6 +15,7 @@ mod pressure;
 mod promotions;
 mod refusals;
 mod restart;
+mod sizes;
 mod stuck_disk;
 mod subject;
 mod world;

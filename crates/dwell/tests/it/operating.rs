@@ -104,7 +104,10 @@ fn metrics_tell_how_late_and_how_long() {
     server.parked("t", 0);
     let waiting = server.later("/v1/topics/u/lease", json!({"wait": "30s"}));
     server.parked("u", 1);
-    let now = samples(&server.get("/metrics").body());
+    // Sizes are looked at once a second.
+    let metrics = || samples(&server.get("/metrics").body());
+    until("three jobs are in memory", || metrics()["dwell_near_jobs"] == 3.0);
+    let now = metrics();
     let between = |name: &str, least: f64, most: f64| {
         let value = now.get(name).unwrap_or_else(|| panic!("no {name}: {now:#?}"));
         assert!((least..=most).contains(value), "{name}: {value}");
@@ -121,6 +124,13 @@ fn metrics_tell_how_late_and_how_long() {
     between("dwell_promotion_seconds_bucket{le=\"+Inf\"}", 1.0, 1.0);
     between("dwell_sync_seconds_count", 3.0, 1_000.0);
     between("dwell_sync_seconds_sum", 1e-6, 60.0);
+    between("dwell_near_bytes", 300.0, 1e7);
+    between("dwell_near_limit_bytes", 1e8, 1e13);
+    for none in ["dwell_shelf_jobs", "dwell_shelf_runs", "dwell_shelf_bytes"] {
+        between(none, 0.0, 0.0);
+    }
+    between("dwell_journal_segments", 1.0, 2.0);
+    between("dwell_disk_free_bytes", 1e6, 1e16);
     between("process_resident_memory_bytes", 1e6, 1e10);
     between("process_cpu_seconds_total", 0.0, 1e5);
     between("process_open_fds", 5.0, 1e5);
