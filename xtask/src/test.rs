@@ -68,7 +68,11 @@ const STEPS: &[Step] = &[
         about: "the guide's receivers of webhooks, as printed (installs Node, Go and Java)",
         run: receivers::run,
     },
-    Step { name: "ops", about: "the alert rules, read and tried by Prometheus' own tool (installs it)", run: ops::run },
+    Step {
+        name: "ops",
+        about: "the alert rules, tried by Prometheus' own tool; the chart, rendered (installs both tools)",
+        run: ops::run,
+    },
     Step {
         name: "sdks",
         about: "the clients in Python and TypeScript: types, tests against a server, packages (installs Node)",
