@@ -22,6 +22,7 @@ use crate::record::{self, number_bytes, version_bytes};
 use crate::reply::Reply;
 use crate::script::{self, Script};
 use crate::status::Health;
+use crate::verbs::{Acks, Puts};
 use crate::waiters::{Looks, Waiters};
 
 /// Jobs of one call of a script: more would keep the engine from others for too long.
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) waiters: Waiters,
     pub(crate) looks: Looks,
     pub(crate) numbers: Numbers,
+    pub(crate) puts: Puts,
+    pub(crate) acks: Acks,
     pub(crate) health: Health,
     pub(crate) closed: AtomicBool,
     /// The largest count of a number seen.
@@ -132,6 +135,8 @@ impl Inner {
             waiters: Waiters::default(),
             looks: Looks::none(),
             numbers: Numbers::default(),
+            puts: Puts::default(),
+            acks: Acks::default(),
             health,
             closed: AtomicBool::new(false),
             greatest: AtomicU64::new(0),

@@ -15,6 +15,7 @@ mod script;
 
 mod clock;
 mod dice;
+mod gather;
 mod link;
 mod numbers;
 mod status;

@@ -46,7 +46,7 @@ macro_rules! scripts {
 
 scripts! {
     PUT: "put", Some(3), true, true;
-    LEASE: "lease", Some(13), true, false;
+    LEASE: "lease", Some(10), true, false;
     ACK: "ack", Some(1), true, false;
     MOVE: "move", Some(1), true, false;
     POLICY: "policy", None, true, false;

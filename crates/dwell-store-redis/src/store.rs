@@ -10,6 +10,7 @@ use dwell_core::{
     ListQuery, Lookup, Measures, NewJob, Page, Purge, PutError, PutOutcome, Redrive, Redriven, SetPause, Settle,
     Status, Store, StoreError, TimelineQuery, TopicError, TopicInfo, TopicName, TopicPolicy, TopicsQuery, limits,
 };
+use futures_util::stream::{self, StreamExt as _};
 use redis::cmd;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -25,6 +26,9 @@ use crate::{script, waiters};
 const LAYOUT: &str = "1";
 /// How long a start waits for the first subscription; after that, the sweep does until it is there.
 const FIRST_SUBSCRIPTION: Duration = Duration::from_secs(5);
+/// Partitions that are swept at a time, and how often one after the other before others get their turn.
+const SWEEPERS: usize = 8;
+const SWEEPS: usize = 10;
 /// How often the engine's health is looked at.
 const EXAMINATION: Duration = Duration::from_secs(10);
 /// How long an end waits for looks under way, so that what they find for nobody is given back.
@@ -120,17 +124,21 @@ async fn sweep(inner: Arc<Inner>) {
             () = tokio::time::sleep(Duration::from_millis(limits::SWEEP / 2)) => {}
             _ = moves.changed() => {}
         }
-        for partition in 0..inner.keys.partitions() {
-            if let Err(error) = sweep_partition(&inner, partition).await {
+        let inner = &inner;
+        let partitions = stream::iter(0..inner.keys.partitions());
+        // Much to do in a few partitions keeps no other waiting.
+        let sweep = |partition| async move {
+            if let Err(error) = sweep_partition(inner, partition).await {
                 tracing::debug!(%error, partition, "the sweep could not look");
             }
-        }
+        };
+        partitions.for_each_concurrent(SWEEPERS, sweep).await;
     }
 }
 
-/// Sees to what time has done in a partition, until nothing is left.
+/// Sees to what time has done in a partition, until nothing is left, within reason: the next sweep goes on.
 async fn sweep_partition(inner: &Inner, partition: usize) -> Result<(), StoreError> {
-    loop {
+    for _ in 0..SWEEPS {
         let mut reply = inner.ask(inner.call(&script::AGENDA, partition).int(100)).await?;
         inner.saw(reply.time()?);
         let topics = crate::verbs::read_names(reply.value()?)?;
@@ -141,6 +149,7 @@ async fn sweep_partition(inner: &Inner, partition: usize) -> Result<(), StoreErr
             inner.pass_topic(&topic, 20).await?;
         }
     }
+    Ok(())
 }
 
 /// Looks at the engine's health now and then.

@@ -9,4 +9,6 @@ mod settle;
 mod topics;
 
 pub(crate) use lease::Attempt;
+pub(crate) use put::Puts;
+pub(crate) use settle::Acks;
 pub(crate) use topics::read_names;

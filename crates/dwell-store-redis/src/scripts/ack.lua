@@ -6,23 +6,45 @@
 -- ATOMIC One script, one slot: the token is compared and the job removed in one step.
 -- AGAIN  A repeat that finds no job answers that it is done.
 
-local answers = {}
-local last = versions((#ARGV - 2) / 2)
-for i = 3, #ARGV, 2 do
-    local number = ARGV[i]
-    local b, s = fetch(number)
+local numbers = {}
+for i = 3, #ARGV, 2 do numbers[#numbers + 1] = ARGV[i] end
+local blobs = call('HMGET', P .. ':jobs', unpack(numbers))
+local states = call('HMGET', P .. ':state', unpack(numbers))
+local answers, gone, bodies, ids, last = {}, {}, {}, {}, nil
+for k, number in ipairs(numbers) do
+    local b = blobs[k] and read_blob(blobs[k])
     local t = b and open(b.topic)
-    if not b then
-        answers[#answers + 1] = ARGV[2] == '1' and 1 or 0
-    elseif t and s.phase == 'l' and s.token == ARGV[i + 1] and s.expires > at then
-        last = last + 1
-        remember(t, number, last, b, s, s.attempt)
-        remove(t, number, b, s)
-        count(t, 'acked', 1)
-        answers[#answers + 1] = 1
+    local s = t and read_state(states[k], b)
+    if not b or gone[number] then
+        answers[k] = ARGV[2] == '1' and 1 or 0
+    elseif t and s.phase == 'l' and s.token == ARGV[k * 2 + 2] and s.expires > at then
+        if t.keepd > 0 then
+            last = (last or versions(#numbers)) + 1
+            remember(t, number, last, b, s, s.attempt)
+        end
+        if t.inflight > 0 then t.wake = true end
+        local of_topic = ids[t] or { ids = {}, numbers = {} }
+        ids[t] = of_topic
+        of_topic.ids[#of_topic.ids + 1] = b.id
+        of_topic.numbers[#of_topic.numbers + 1] = number
+        if b.flags % 2 == 1 then bodies[#bodies + 1] = number end
+        gone[number] = true
+        gone[#gone + 1] = number
+        answers[k] = 1
     else
-        answers[#answers + 1] = 0
+        answers[k] = 0
     end
 end
-close()
+if #gone > 0 then
+    for t, of_topic in pairs(ids) do
+        call('ZREM', t.key .. ':leased', unpack(of_topic.numbers))
+        call('ZREM', t.key .. ':held', unpack(of_topic.numbers))
+        call('HDEL', t.key .. ':ids', unpack(of_topic.ids))
+        count(t, 'acked', #of_topic.numbers)
+    end
+    call('HDEL', P .. ':jobs', unpack(gone))
+    call('HDEL', P .. ':state', unpack(gone))
+    if #bodies > 0 then call('HDEL', P .. ':bodies', unpack(bodies)) end
+    close()
+end
 return answers

@@ -23,12 +23,13 @@ else
     up = math.ceil(micros / 1000) + tonumber(ARGV[1])
 end
 
--- Versions grow, also over a fail-over that lost the newest: they are never behind the engine's time.
+-- Versions grow, also over a fail-over that lost the newest: they are never behind the engine's time, of which they take
+-- 1,024 a millisecond.
 local BEGIN = 1704067200000
 local function versions(count)
-    local last = tonumber(call('GET', P) or '0')
-    local least = (math.floor(micros / 1000) - BEGIN) * 1024
-    if last < least then last = least end
+    local least = math.floor((micros - BEGIN * 1000) * 1.024)
+    local last = tonumber(call('SET', P, text(least + count), 'GET') or '0')
+    if last <= least then return least end
     call('SET', P, text(last + count))
     return last
 end
@@ -56,13 +57,24 @@ local function open(name)
         filled = tonumber(f[8]), keepb = tonumber(f[9]), keepd = tonumber(f[10]), push = f[11] == '1',
         cs = tonumber(f[12]), cn = tonumber(f[13]), n = tonumber(f[14]), policy = f[15], totals = {},
     }
-    t.first = head(key .. ':due', t.n)
     opened[name] = t
     return t
 end
 
 local function count(t, what, by)
     t.totals[what] = (t.totals[what] or 0) + by
+end
+
+-- Notes that a job is due at an instant, before it goes into the due set; if that is sooner than all that is there, those
+-- who wait are told.
+local function comes(t, due)
+    if t.first == nil then t.first = head(t.key .. ':due', t.n) or false end
+    if not t.soonest or due < t.soonest then t.soonest = due end
+end
+
+-- Notes when time will do something to a job of the topic.
+local function passes(t, instant)
+    if not t.passage or instant < t.passage then t.passage = instant end
 end
 
 -- When time will next do something to a job of the topic, or nil.
@@ -78,26 +90,32 @@ local function next_passage(t)
     return next
 end
 
--- Writes back what changed, keeps the agenda, and tells those who wait if something is due sooner than it was.
+-- Writes back what changed, keeps the agenda, and tells those who wait if something is due sooner than it was. What the
+-- agenda says of a topic is never too late; it may be too soon, until somebody looks (`recount`).
 local function close()
     for _, t in pairs(opened) do
         if t then
-            if t.moved then
+            if t.moved and t.rate > 0 then
                 call('HSET', t.key, 'cs', text(t.cs), 'cn', text(t.cn), 'n', t.n, 'level', text(t.level), 'filled',
                     text(t.filled))
+            elseif t.moved then
+                call('HSET', t.key, 'cs', text(t.cs), 'cn', text(t.cn), 'n', t.n)
             end
             for what, by in pairs(t.totals) do call('HINCRBY', t.key, what, by) end
-            local passage = next_passage(t)
-            if passage then
-                call('ZADD', P .. ':agenda', passage, t.name)
-            else
-                call('ZREM', P .. ':agenda', t.name)
+            if t.recount then
+                local passage = next_passage(t)
+                if passage then
+                    call('ZADD', P .. ':agenda', passage, t.name)
+                else
+                    call('ZREM', P .. ':agenda', t.name)
+                end
+            elseif t.passage then
+                call('ZADD', P .. ':agenda', 'LT', t.passage, t.name)
             end
-            local due = head(t.key .. ':due', t.n)
-            local sooner = due and (not t.first or due < t.first)
+            local sooner = t.soonest and (not t.first or t.soonest < t.first)
             if t.wake or sooner then
                 local pushes = (t.push or call('EXISTS', t.key .. ':lines') == 1) and '1' or '0'
-                local when = t.wake and '0' or text(due)
+                local when = t.wake and '0' or text(t.soonest)
                 call('SPUBLISH', P .. ':wake', pushes .. ' ' .. when .. ' ' .. t.name)
             end
         end
@@ -170,12 +188,16 @@ local function place(t, number, b, s)
     if s.phase == 'l' then
         call('ZADD', t.key .. ':leased', s.expires, number)
         call('ZADD', t.key .. ':held', s.due, number)
+        passes(t, s.expires)
     elseif s.phase == 'b' then
         call('ZADD', t.key .. ':buried', s.due, number)
         call('ZADD', t.key .. ':old', s.buried, number)
+        if t.keepb >= 0 then passes(t, s.buried + t.keepb) end
     else
+        local promoted = is_promoted(t, s.due, number)
+        if not promoted then comes(t, s.due) end
         call('ZADD', t.key .. ':due', s.due, due_member(number, s.priority, b.line))
-        if is_promoted(t, s.due, number) then
+        if promoted then
             local ready = ready_key(t, b.line)
             call('ZADD', ready, s.priority, ready_member(s.due, number))
             if call('ZCARD', ready) == 1 then t.wake = true end
@@ -188,8 +210,10 @@ local function place(t, number, b, s)
         end
         if b.ttl > 0 then
             call('ZADD', t.key .. ':own', s.from + b.ttl, number)
+            passes(t, s.from + b.ttl)
         elseif t.ttl > 0 then
             call('ZADD', t.key .. ':ttl', s.from, number)
+            passes(t, s.from + t.ttl)
         end
     end
 end
@@ -248,6 +272,7 @@ local function remember(t, number, version, b, s, attempt)
         call('HSET', t.key .. ':done', b.id,
             number .. pack('>I7I6I6I4I6', version, b.created, s.due, attempt, at))
         call('ZADD', t.key .. ':donez', at, b.id)
+        passes(t, at + t.keepd)
     end
 end
 
@@ -277,13 +302,20 @@ local function overdue(t, limit)
     return found
 end
 
+-- Whether there are such jobs.
+local function is_overdue(t)
+    local passage = call('ZSCORE', P .. ':agenda', t.name)
+    return passage and tonumber(passage) <= at and #overdue(t, 1) > 0
+end
+
 -- Moves what is due into the ready sets, up to `limit` jobs.
 local function promote(t, limit)
-    local due = call('ZRANGE', t.key .. ':due', t.n, t.n + limit - 1, 'WITHSCORES')
+    local left = math.min(limit, call('ZCOUNT', t.key .. ':due', '-inf', at) - t.n)
+    if left <= 0 then return end
+    local due = call('ZRANGE', t.key .. ':due', t.n, t.n + left - 1, 'WITHSCORES')
     local lines = {}
     for i = 1, #due, 2 do
         local score = tonumber(due[i + 1])
-        if score > at then break end
         local number = sub(due[i], 1, 7)
         local priority, line = unpack_('>I4I2', due[i], 8)
         local add = lines[line] or {}

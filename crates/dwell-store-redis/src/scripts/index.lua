@@ -21,6 +21,7 @@ for i = 1, #members, 2 do
     if b.ttl == 0 then
         add[#add + 1] = s.from
         add[#add + 1] = number
+        passes(t, s.from + t.ttl)
     end
     score, last = members[i + 1], value(number)
 end

@@ -10,7 +10,7 @@
 
 local t = open(ARGV[2])
 if not t then return { 0, '' } end
-if ARGV[4] == '0' and #overdue(t, 1) > 0 then return { 1, '' } end
+if ARGV[4] == '0' and is_overdue(t) then return { 1, '' } end
 local key, first = t.key .. ':' .. ARGV[3], 0
 if ARGV[3] == 'ready' then
     promote(t, 200)

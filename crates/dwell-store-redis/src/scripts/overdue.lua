@@ -12,11 +12,14 @@ if not t then
     call('ZREM', P .. ':agenda', ARGV[2])
     return { at, up, '', {} }
 end
-if forget(t, 100) > 0 then close() end
+local forgotten = forget(t, 100)
 local jobs = {}
 for _, number in ipairs(overdue(t, tonumber(ARGV[3]))) do
     local blob = call('HGET', P .. ':jobs', number)
     jobs[#jobs + 1] = { number, blob, call('HGET', P .. ':state', number) or '' }
 end
-if #jobs == 0 then close() end
+if #jobs == 0 or forgotten > 0 then
+    t.recount = true
+    close()
+end
 return { at, up, t.policy, jobs }

@@ -36,7 +36,7 @@ local function look(t, line, allowed)
 end
 
 local function look_at(t)
-    if ARGV[4] == '0' and #overdue(t, 1) > 0 then
+    if ARGV[4] == '0' and is_overdue(t) then
         late[#late + 1] = t.name
         return
     end

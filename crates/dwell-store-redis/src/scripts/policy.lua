@@ -46,7 +46,7 @@ elseif what == 'policy' then
     t.ttl, t.keepb, t.keepd, t.push = ttl, tonumber(ARGV[10]), keepd, ARGV[12] == '1'
     t.rate, t.burst, t.inflight = rate, tonumber(ARGV[9]), tonumber(ARGV[7])
     if t.push then call('SADD', P .. ':push', t.name) end
-    t.wake = true
+    t.wake, t.recount = true, true
 end
 close()
 return { 1, call('HGET', key, 'indexed') and 1 or 0 }

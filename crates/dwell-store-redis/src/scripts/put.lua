@@ -105,6 +105,7 @@ for k, job in ipairs(jobs) do
         end
         local is_plain = byte(rest, 9) % 16 < 8 and t.ttl == 0
         if is_plain and not is_promoted(t, job.due, number) then
+            comes(t, job.due)
             dues[#dues + 1] = job.due
             dues[#dues + 1] = sub(number .. rest, 1, 11) .. '\0\0'
         else

@@ -12,7 +12,7 @@ local answers = {}
 for i = 3, #ARGV do
     local t = open(ARGV[i])
     local answer = false
-    if t and ARGV[2] == '0' and #overdue(t, 1) > 0 then
+    if t and ARGV[2] == '0' and is_overdue(t) then
         answer = 0
     elseif t then
         local due = t.key .. ':due'

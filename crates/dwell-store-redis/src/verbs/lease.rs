@@ -1,6 +1,6 @@
 //! Handing out.
 //!
-//! A lease of one topic is one call. Over several topics, or for a courier, the heads are looked at first, and what is
+//! A lease of one topic is one call, also for several who ask at a time. Over several topics, or for a courier, the heads are looked at first, and what is
 //! best is then leased topic by topic: each lease chooses again, so what was seen is only how many to ask each for.
 
 use std::collections::BTreeMap;
@@ -42,9 +42,15 @@ struct Head {
     length: usize,
 }
 
-/// How much one call of a lease may take.
-struct Share {
+/// One who asks.
+struct Ask<'a> {
     jobs: usize,
+    request: &'a LeaseRequest,
+}
+
+/// How much one call of a lease may take.
+struct Share<'a> {
+    asks: &'a [Ask<'a>],
     /// What is left of the answer.
     bytes: usize,
     /// Nothing has been taken yet: one job fits anyway.
@@ -55,7 +61,7 @@ struct Share {
 
 impl Inner {
     /// Looks for jobs once, without waiting.
-    pub(crate) async fn attempt(&self, request: &LeaseRequest) -> Result<Attempt, StoreError> {
+    pub(crate) async fn attempt(self: &Arc<Self>, request: &LeaseRequest) -> Result<Attempt, StoreError> {
         match &request.from {
             LeaseFrom::Number(number) => self.lease_number(*number, request).await,
             LeaseFrom::Pull(topics) => match &topics[..] {
@@ -78,12 +84,26 @@ impl Inner {
         bytes: usize,
     ) -> Result<Attempt, StoreError> {
         let mut attempt = Attempt::default();
-        let mut left = bytes;
+        self.lease_more(topic, line, request, most, bytes, &mut attempt).await?;
+        Ok(attempt)
+    }
+
+    /// Adds to what a look has found, until there is enough or no more; `left` is what is left of the answer.
+    async fn lease_more(
+        &self,
+        topic: &TopicName,
+        line: Line,
+        request: &LeaseRequest,
+        most: usize,
+        mut left: usize,
+        attempt: &mut Attempt,
+    ) -> Result<(), StoreError> {
         let mut anyway = false;
         while attempt.jobs.len() < most {
-            let wanted = (most - attempt.jobs.len()).min(CALL_JOBS);
-            let share = Share { jobs: wanted, bytes: left, first: attempt.jobs.is_empty(), anyway };
-            let mut reply = self.lease_call(topic, line, request, &share).await?;
+            let jobs = (most - attempt.jobs.len()).min(CALL_JOBS);
+            let asks = [Ask { jobs, request }];
+            let share = Share { asks: &asks, bytes: left, first: attempt.jobs.is_empty(), anyway };
+            let mut reply = self.lease_call(topic, line, &share).await?;
             if reply.int()? == 1 {
                 anyway |= !self.pass_topic(topic, 1).await?;
                 continue;
@@ -95,38 +115,80 @@ impl Inner {
             }
             let policy = record::read_policy(&policy)?;
             let got = rows.len();
-            for row in rows {
-                let view = self.read_leased(row, &policy)?;
+            for mut row in rows {
+                let view = self.read_leased(&mut row, &policy)?;
                 left = left.saturating_sub(view.job.body.len());
                 attempt.jobs.push(hand_over(view, request.auto_ack));
             }
-            if got < wanted && !more {
+            if got < jobs && !more {
                 break;
             }
         }
-        Ok(attempt)
+        Ok(())
     }
 
-    async fn lease_call(
+    /// Leases for several who ask for one topic, in their order, by one call but for what does not fit it. Each gets
+    /// what it would get if they asked one after the other. Also from when on there may be more, if that is known.
+    pub(crate) async fn lease_together(
         &self,
         topic: &TopicName,
-        line: Line,
-        request: &LeaseRequest,
-        share: &Share,
-    ) -> Result<Reply, StoreError> {
-        let secrets: Vec<u8> = (0..share.jobs).flat_map(|_| self.dice.roll().to_be_bytes()).collect();
-        let consumer = request.consumer.as_ref().map_or("", |consumer| consumer.as_str());
+        requests: &[Arc<LeaseRequest>],
+    ) -> Result<(Vec<Attempt>, Option<Timestamp>), StoreError> {
+        let asks: Vec<Ask<'_>> = requests.iter().map(|request| Ask { jobs: request.max as usize, request }).collect();
+        let mut attempts: Vec<Attempt> = requests.iter().map(|_| Attempt::default()).collect();
+        let mut anyway = false;
+        let (next, policy, rows, more) = loop {
+            let share = Share { asks: &asks, bytes: limits::MAX_ANSWER_BYTES, first: true, anyway };
+            let mut reply = self.lease_call(topic, Line::PULL, &share).await?;
+            if reply.int()? == 0 {
+                break (reply.maybe_time()?, reply.bytes()?, reply.rows()?, reply.int()? == 1);
+            }
+            anyway |= !self.pass_topic(topic, 1).await?;
+        };
+        if rows.is_empty() {
+            return Ok((attempts, next));
+        }
+        let policy = record::read_policy(&policy)?;
+        let (mut last, mut bytes) = (0, 0);
+        for mut row in rows {
+            let view = self.read_leased(&mut row, &policy)?;
+            let whom = usize::try_from(row.count()?).ok().and_then(|whom| whom.checked_sub(1));
+            let whom = whom.filter(|whom| *whom < attempts.len()).ok_or(record::Unreadable("answer"))?;
+            bytes = view.job.body.len() + if whom == last { bytes } else { 0 };
+            last = whom;
+            attempts[whom].jobs.push(hand_over(view, requests[whom].auto_ack));
+        }
+        if more {
+            let (request, left) = (&requests[last], limits::MAX_ANSWER_BYTES.saturating_sub(bytes));
+            let most = request.max as usize;
+            let added = self.lease_more(topic, Line::PULL, request, most, left, &mut attempts[last]).await;
+            if let Err(error) = added {
+                // What it has is good.
+                tracing::debug!(%error, "a lease got fewer jobs than there are");
+            }
+        }
+        Ok((attempts, next))
+    }
+
+    async fn lease_call(&self, topic: &TopicName, line: Line, share: &Share<'_>) -> Result<Reply, StoreError> {
+        let jobs: usize = share.asks.iter().map(|ask| ask.jobs).sum();
+        let secrets: Vec<u8> = (0..jobs.min(CALL_JOBS)).flat_map(|_| self.dice.roll().to_be_bytes()).collect();
+        let request = share.asks[0].request;
         let call = self.call(&script::LEASE, self.keys.of_topic(topic)).arg(topic.as_str());
         let call = call.int(line.index().into()).flag(matches!(request.from, LeaseFrom::Push(_)));
-        let call = call.int(share.jobs as u64).int(CALL_BYTES as u64).int(request.ttr.map_or(0, Ttr::as_millis));
-        let call = call.int(self.defaults.ttr.as_millis()).arg(consumer).flag(request.auto_ack);
+        let call = call.int(CALL_BYTES as u64).int(self.defaults.ttr.as_millis()).flag(request.auto_ack);
         let call = call.arg(self.dice.roll().to_be_bytes()).flag(share.anyway).arg(secrets).flag(false);
-        let mut reply = self.ask(call.int(share.bytes as u64).flag(share.first)).await?;
+        let mut call = call.int(share.bytes as u64).flag(share.first);
+        for Ask { jobs, request } in share.asks {
+            let consumer = request.consumer.as_ref().map_or("", |consumer| consumer.as_str());
+            call = call.int(*jobs as u64).int(request.ttr.map_or(0, Ttr::as_millis)).arg(consumer);
+        }
+        let mut reply = self.ask(call).await?;
         self.saw(reply.time()?);
         Ok(reply)
     }
 
-    fn read_leased(&self, mut row: Reply, policy: &dwell_core::TopicPolicy) -> Result<JobView, StoreError> {
+    fn read_leased(&self, row: &mut Reply, policy: &dwell_core::TopicPolicy) -> Result<JobView, StoreError> {
         let (number, blob, state, body) = (row.number()?, row.bytes()?, row.bytes()?, row.bytes()?);
         let job = record::read_job(number, &blob, &state, Some(&body))?;
         Ok(JobView::new(job, self.about_now(), &self.rules(policy)))
@@ -255,7 +317,7 @@ impl Inner {
     }
 
     /// Leases one job, whatever its state.
-    async fn lease_number(&self, number: Number, request: &LeaseRequest) -> Result<Attempt, StoreError> {
+    async fn lease_number(self: &Arc<Self>, number: Number, request: &LeaseRequest) -> Result<Attempt, StoreError> {
         let partition = self.keys.of_number(number);
         let mut leased = false;
         let mut decide = |_: usize, looked: &mut Looked, now: dwell_core::Now| {
@@ -288,7 +350,7 @@ impl Inner {
     }
 
     /// Takes back jobs whose receiver has gone away.
-    pub(crate) async fn give_back(&self, jobs: Vec<LeasedJob>) {
+    pub(crate) async fn give_back(self: &Arc<Self>, jobs: Vec<LeasedJob>) {
         let release = Verdict::Release { delay: None, priority: None };
         let tokens = jobs.into_iter().filter_map(|job| job.token);
         let items: Vec<Settle> = tokens.map(|token| Settle::new(token, release.clone())).collect();

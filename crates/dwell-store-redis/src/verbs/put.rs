@@ -4,6 +4,7 @@
 //! other, and put in a second step that is done only if that has not changed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dwell_core::{
@@ -12,6 +13,7 @@ use dwell_core::{
 };
 use futures_util::future::try_join_all;
 
+use crate::gather::{FEW, Gather, Part, together};
 use crate::inner::{Act, CALL_BYTES, CALL_JOBS, Inner, Looked, Place};
 use crate::link::Trouble;
 use crate::record::{self, Sent, number_bytes, version_bytes};
@@ -20,8 +22,14 @@ use crate::script;
 
 type Answer = Result<PutOutcome, PutError>;
 
+/// Puts on their way, by topic.
+pub(crate) type Puts = Gather<TopicName, Item, PutAnswer>;
+
+/// The jobs of a caller, and what was said of them.
+type PutAnswer = (Vec<Item>, Result<Result<Vec<Said>, PutError>, StoreError>);
+
 /// A job on its way in.
-struct Item {
+pub(crate) struct Item {
     place: usize,
     new: NewJob,
     id: JobId,
@@ -40,14 +48,14 @@ enum Old {
 }
 
 /// What a call of the script said of one job.
-enum Said {
+pub(crate) enum Said {
     Put(Box<Receipt>, bool),
     Taken,
     TooFar,
 }
 
 impl Inner {
-    pub(crate) async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Answer>, StoreError> {
+    pub(crate) async fn put(self: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Vec<Answer>, StoreError> {
         let mut answers: Vec<Option<Answer>> = Vec::new();
         answers.resize_with(jobs.len(), || None);
         let mut topics: BTreeMap<TopicName, Vec<Item>> = BTreeMap::new();
@@ -89,7 +97,11 @@ impl Inner {
         Ok(first)
     }
 
-    async fn put_into(&self, topic: TopicName, items: Vec<Item>) -> Result<Vec<(usize, Answer)>, StoreError> {
+    async fn put_into(
+        self: &Arc<Self>,
+        topic: TopicName,
+        items: Vec<Item>,
+    ) -> Result<Vec<(usize, Answer)>, StoreError> {
         let mut answers = Vec::with_capacity(items.len());
         let mut slow = Vec::new();
         let mut fast = Vec::new();
@@ -97,7 +109,8 @@ impl Inner {
             if item.new.if_match.is_some() { slow.push(item) } else { fast.push(item) }
         }
         for chunk in chunks(fast) {
-            let said = match self.put_chunk(&topic, &chunk, &Old::Nothing).await? {
+            let (chunk, said) = self.put_new(&topic, chunk).await;
+            let said = match said? {
                 Ok(said) => said,
                 Err(error) => {
                     answers.extend(chunk.iter().map(|item| (item.place, Err(error))));
@@ -117,6 +130,38 @@ impl Inner {
             answers.push((item.place, self.put_over(&topic, item).await?));
         }
         Ok(answers)
+    }
+
+    /// Puts jobs whose ids are likely to be free: a few together with others of their topic that come meanwhile.
+    async fn put_new(self: &Arc<Self>, topic: &TopicName, items: Vec<Item>) -> PutAnswer {
+        if items.len() > FEW {
+            let said = self.put_chunk(topic, &items, &Old::Nothing).await;
+            return (items, said);
+        }
+        let bytes = items.iter().map(|item| item.new.body.len()).sum();
+        let answer = together(self, |inner| &inner.puts, topic.clone(), (items, bytes), Self::put_parts).await;
+        answer.unwrap_or_else(|| (Vec::new(), Err(StoreError::Closed)))
+    }
+
+    async fn put_parts(self: Arc<Self>, topic: TopicName, parts: Vec<Part<Item, PutAnswer>>) {
+        let (mut callers, mut items) = (Vec::with_capacity(parts.len()), Vec::new());
+        for part in parts {
+            callers.push((part.items.len(), part.answer));
+            items.extend(part.items);
+        }
+        let said = self.put_chunk(&topic, &items, &Old::Nothing).await;
+        let mut said = said.map(|said| said.map(Vec::into_iter));
+        let mut items = items.into_iter();
+        for (size, answer) in callers {
+            let items: Vec<Item> = items.by_ref().take(size).collect();
+            let said = match &mut said {
+                Ok(Ok(said)) => Ok(Ok(said.by_ref().take(size).collect())),
+                Ok(Err(error)) => Ok(Err(*error)),
+                Err(error) => Err(error.clone()),
+            };
+            // Who has gone does not hear it.
+            answer.send((items, said)).ok();
+        }
     }
 
     /// Puts a job whose id may be taken.

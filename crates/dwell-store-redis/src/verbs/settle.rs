@@ -1,19 +1,24 @@
 //! Settling leases: an ack is one call; every other verdict is the core's rule on what was read, done by version.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dwell_core::state::{self, Command};
-use dwell_core::{LeaseLost, Phase, Settle, StoreError, Verdict};
+use dwell_core::{LeaseLost, LeaseToken, Phase, Settle, StoreError, Verdict};
 use futures_util::future::try_join_all;
 
+use crate::gather::{FEW, Gather, Part, together};
 use crate::inner::{Act, CALL_JOBS, Inner, Looked, Place, rows_of_ints};
-use crate::record::number_bytes;
+use crate::record::{number_bytes, version_bytes};
 use crate::script;
 
 type Answer = Result<(), LeaseLost>;
 
+/// Acks on their way, by partition.
+pub(crate) type Acks = Gather<usize, LeaseToken, Result<Vec<Answer>, StoreError>>;
+
 impl Inner {
-    pub(crate) async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Answer>, StoreError> {
+    pub(crate) async fn settle(self: &Arc<Self>, items: Vec<Settle>) -> Result<Vec<Answer>, StoreError> {
         let mut answers = vec![Err(LeaseLost); items.len()];
         let mut partitions: BTreeMap<usize, Vec<(usize, Settle)>> = BTreeMap::new();
         for (place, item) in items.into_iter().enumerate() {
@@ -28,7 +33,7 @@ impl Inner {
 
     /// Settles leases of one partition, in order: a row of acks at once, a row of others at once.
     async fn settle_in(
-        &self,
+        self: &Arc<Self>,
         partition: usize,
         items: Vec<(usize, Settle)>,
     ) -> Result<Vec<(usize, Answer)>, StoreError> {
@@ -37,7 +42,9 @@ impl Inner {
         for row in items.chunk_by(|one, other| is_ack(one) == is_ack(other)) {
             if is_ack(&row[0]) {
                 for chunk in row.chunks(CALL_JOBS) {
-                    answers.extend(self.ack(partition, chunk).await?);
+                    let tokens = chunk.iter().map(|(_, item)| item.token).collect();
+                    let acked = self.ack(partition, tokens).await?;
+                    answers.extend(chunk.iter().map(|(place, _)| *place).zip(acked));
                 }
             } else {
                 answers.extend(self.judge_row(partition, row).await?);
@@ -46,19 +53,40 @@ impl Inner {
         Ok(answers)
     }
 
-    async fn ack(&self, partition: usize, items: &[(usize, Settle)]) -> Result<Vec<(usize, Answer)>, StoreError> {
+    /// Acks leases: a few together with others of their partition that come meanwhile.
+    async fn ack(self: &Arc<Self>, partition: usize, tokens: Vec<LeaseToken>) -> Result<Vec<Answer>, StoreError> {
+        if tokens.len() > FEW {
+            return self.ack_call(partition, &tokens).await;
+        }
+        let answer = together(self, |inner| &inner.acks, partition, (tokens, 0), Self::ack_parts).await;
+        answer.unwrap_or(Err(StoreError::Closed))
+    }
+
+    async fn ack_parts(
+        self: Arc<Self>,
+        partition: usize,
+        parts: Vec<Part<LeaseToken, Result<Vec<Answer>, StoreError>>>,
+    ) {
+        let tokens: Vec<LeaseToken> = parts.iter().flat_map(|part| &part.items).copied().collect();
+        let mut acked = self.ack_call(partition, &tokens).await.map(Vec::into_iter);
+        for part in parts {
+            let mine = match &mut acked {
+                Ok(acked) => Ok(acked.by_ref().take(part.items.len()).collect()),
+                Err(error) => Err(error.clone()),
+            };
+            // Who has gone does not hear it.
+            part.answer.send(mine).ok();
+        }
+    }
+
+    async fn ack_call(&self, partition: usize, tokens: &[LeaseToken]) -> Result<Vec<Answer>, StoreError> {
         let mut call = self.call(&script::ACK, partition).flag(false);
-        for (_, item) in items {
-            call.push(number_bytes(item.token.number));
-            let version = crate::record::version_bytes(item.token.version);
-            call.push([&version[..], &item.token.secret.to_be_bytes()].concat());
+        for token in tokens {
+            call.push(number_bytes(token.number));
+            call.push([&version_bytes(token.version)[..], &token.secret.to_be_bytes()].concat());
         }
         let codes = rows_of_ints(self.run(call).await?)?;
-        Ok(items
-            .iter()
-            .zip(codes)
-            .map(|((place, _), code)| (*place, if code == 1 { Ok(()) } else { Err(LeaseLost) }))
-            .collect())
+        Ok(codes.into_iter().map(|code| if code == 1 { Ok(()) } else { Err(LeaseLost) }).collect())
     }
 
     async fn judge_row(&self, partition: usize, row: &[(usize, Settle)]) -> Result<Vec<(usize, Answer)>, StoreError> {
@@ -74,7 +102,7 @@ impl Inner {
                 Verdict::Ack | Verdict::Bury { .. } | Verdict::Extend { .. } => Vec::new(),
             };
             let was_buried = matches!(live.job.phase, Phase::Buried(_));
-            let policy = std::sync::Arc::clone(&live.policy);
+            let policy = Arc::clone(&live.policy);
             let command = Command::Settle { token, verdict, delivery };
             if state::apply(&mut live.job, command, &self.moment(now, &policy)).is_err() {
                 return (Act::Leave, Vec::new());

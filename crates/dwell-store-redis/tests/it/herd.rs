@@ -92,3 +92,27 @@ async fn a_waiting_job_takes_no_more_than_six_hundred_bytes() {
     println!("{bytes} bytes a waiting job with a body of 256");
     assert!(bytes <= 600, "{bytes} bytes a job");
 }
+
+/// Leases of a great many jobs run out at once; what time does elsewhere does not wait for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn much_to_do_in_one_partition_keeps_no_other_waiting() {
+    let server = Server::start();
+    let clock = Arc::new(standing());
+    let store = open(&server, Arc::clone(&clock)).await;
+    put(&*store, Delay::ZERO).await;
+    // The topics are in partitions 19 and 33: the first is swept first.
+    let other = TopicName::new("other").unwrap();
+    store.put(vec![NewJob::new(other.clone(), JobId::new("a").unwrap(), When::NOW)]).await.unwrap();
+    for topic in [topic(), other] {
+        while !store.lease(LeaseRequest::of(topic.clone()).up_to(1_000)).await.unwrap().is_empty() {}
+    }
+    let key = |topic: &str| server.ask(&["KEYS", &format!("*:t:{topic}:leased")]).trim().to_owned();
+    let (many, one) = (key("herd"), key("other"));
+    let leased = |key: &str| server.ask(&["ZCARD", key]).trim().parse::<usize>().unwrap();
+    assert_eq!((leased(&many), leased(&one)), (JOBS, 1));
+    clock.advance(60_000);
+    crate::server::until("the lease is over", || leased(&one) == 0);
+    let left = leased(&many);
+    println!("{left} of {JOBS} leases were left");
+    assert!(left > 0, "the herd was seen to first");
+}

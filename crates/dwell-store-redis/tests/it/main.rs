@@ -10,3 +10,4 @@ mod restarts;
 mod sentinel;
 mod server;
 mod subject;
+mod together;
