@@ -23,6 +23,11 @@ pub(crate) fn start(binary: &Path, redis: &Redis, servers: usize) -> Outcome<Vec
     (0..servers).map(|_| Server::start_on(binary, &redis.url())).collect()
 }
 
+/// A text that is a body of so many bytes with its quotes.
+fn text(args: &Args) -> String {
+    "x".repeat(args.body.saturating_sub(2))
+}
+
 fn addresses(servers: &[Server]) -> Vec<&str> {
     servers.iter().map(|server| server.address.as_str()).collect()
 }
@@ -62,13 +67,13 @@ pub(crate) fn measure(
 }
 
 fn put_single(args: &Args, addresses: &[&str]) -> Outcome<()> {
-    let json = format!("{{\"delay\":{HOUR},\"body\":\"{}\"}}", "x".repeat(args.body));
+    let json = format!("{{\"delay\":{HOUR},\"body\":\"{}\"}}", text(args));
     let put = move |number: usize| request("PUT", &format!("/v1/topics/orders/jobs/order-{number:08}"), &json);
     run(addresses, args.connections, args.single, put, b"HTTP/1.1 201")
 }
 
 pub(crate) fn put_batches(args: &Args, addresses: &[&str], jobs: usize, delay: u64) -> Outcome<()> {
-    let (body, size) = ("x".repeat(args.body), args.batch);
+    let (body, size) = (text(args), args.batch);
     let put = move |batch: usize| batch_of(batch * size, size, &format!("\"delay\":{delay}"), &body);
     run(addresses, args.batch_connections, jobs / args.batch, put, b"HTTP/1.1 200")
 }
@@ -87,7 +92,7 @@ pub(crate) fn batch_of(first: usize, jobs: usize, when: &str, body: &str) -> Str
 fn cycle(args: &Args, addresses: &[&str], way: Way) -> Outcome<()> {
     let (size, connections) =
         if way == Way::Single { (1, args.connections) } else { (args.batch, args.batch_connections) };
-    let body: Arc<str> = "x".repeat(args.body).into();
+    let body: Arc<str> = text(args).into();
     each(addresses, connections, way.jobs(args) / size, move |mut connection, number| {
         let body = Arc::clone(&body);
         async move {
@@ -192,7 +197,7 @@ fn whole_now() -> u64 {
 pub(crate) fn put_at_once(args: &Args, addresses: &[&str], jobs: usize) -> Outcome<()> {
     // A topic that is paused hands nothing out: what is put is due at once, and waits.
     run(addresses, 1, 1, |_| request("POST", "/v1/topics/orders/pause", "{}"), b"HTTP/1.1 200")?;
-    let (body, size, due) = ("x".repeat(args.body), args.batch, whole_now());
+    let (body, size, due) = (text(args), args.batch, whole_now());
     let put = move |batch: usize| batch_of(batch * size, size, &format!("\"at\":{due}"), &body);
     run(addresses, args.batch_connections, jobs / args.batch, put, b"HTTP/1.1 200")
 }

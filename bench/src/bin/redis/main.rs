@@ -45,7 +45,7 @@ struct Args {
     #[arg(long, default_value_t = 8)]
     batch_connections: usize,
 
-    /// Bytes of a body
+    /// Bytes of a body, which is a text in quotes
     #[arg(long, default_value_t = 256)]
     body: usize,
 
