@@ -204,7 +204,9 @@ fn bodies_that_are_announced_and_do_not_come_keep_nobody_out() {
     let head = "PUT /v1/topics/t/jobs/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 67108864\r\n\r\n{";
     let mut idle: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
-    idle.iter_mut().for_each(|stream| stream.write_all(head.as_bytes()).unwrap());
+    for stream in &mut idle {
+        stream.write_all(head.as_bytes()).unwrap();
+    }
     // They are being read by the time that requests sent after them are answered, each on its own connection.
     for _ in 0..20 {
         let (_, took) = timed(|| server.put_job("t", "good", json!({})));
