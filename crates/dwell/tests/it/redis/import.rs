@@ -1,7 +1,7 @@
 //! `dwell import redis-zset` on queues as people make them by hand.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -315,4 +315,44 @@ fn with_old_consumers_at_work_and_the_importer_killed_each_job_is_done_once() {
     assert!(twice.is_empty(), "done more than once: {twice:?}");
     assert!(by("old") > 100 && by("new") > 1_000 && kills > 2, "nothing was tried");
     assert_eq!(count(&mut old, "EXISTS", "delay:body:k"), 0, "nothing is left behind");
+}
+
+/// In a cluster a job and its body lie on different nodes. The way around it that is told works.
+#[test]
+fn a_cluster_is_refused_and_what_is_copied_from_it_is_not() {
+    let nodes: Vec<Redis> = (0..3).map(|_| Redis::with_bus(&["--cluster-enabled", "yes"])).collect();
+    let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+    let create = ["--cluster", "create", "--cluster-yes"];
+    let made = Command::new("redis-cli").args(create).args(&addresses).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+    let is_whole = |node: &Redis| node.ask(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+    crate::redis_server::until("the cluster is whole", || nodes.iter().all(is_whole));
+    let due = seconds(now() + 3_600_000).to_string();
+    nodes[0].ask(&["-c", "ZADD", "delay:queue:orders", &due, "a"]);
+    nodes[0].ask(&["-c", "HSET", "delay:body:orders", "a", "7"]);
+
+    let (single, server) = (Redis::start(), Server::on_files());
+    let import = |from: &str| {
+        let url = format!("http://{}", server.address);
+        let mut command = dwell(&["import", "redis-zset", from, "--url", &url, "--json"]);
+        command.args(["--unit", "seconds", "--run", "--all"]);
+        ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    for from in [nodes[0].url(), nodes[1].url(), format!("redis-cluster://{}", addresses[0])] {
+        let refused = import(&from);
+        assert_eq!(refused.code, Some(2), "{}", refused.err);
+        assert!(refused.err.contains("is a Redis Cluster") && refused.err.contains("MIGRATE"), "{}", refused.err);
+    }
+    let keys = ["delay:queue:orders", "delay:body:orders"];
+    let there = |key| nodes.iter().filter(|node| node.ask(&["EXISTS", key]).trim() == "1").count();
+    assert_eq!(keys.map(there), [1, 1], "it is all where it was");
+
+    let port = single.port.to_string();
+    for key in keys {
+        let copied = nodes[0].ask(&["-c", "MIGRATE", "127.0.0.1", &port, key, "0", "60000", "COPY"]);
+        assert_eq!(copied.trim(), "OK");
+    }
+    let moved = import(&single.url());
+    assert_eq!((moved.code, &moved.out["moved"]), (Some(0), &json!(1)), "{}", moved.err);
+    assert_eq!(server.job("orders", "a")["body"], 7);
 }

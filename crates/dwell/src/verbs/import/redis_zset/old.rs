@@ -74,6 +74,9 @@ impl Old {
     pub(super) async fn open(url: &str, layout: Layout) -> Result<Self, Exit> {
         // Whoever was first has chosen; there is only one to choose from.
         rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+        if url.starts_with("redis-cluster:") || url.starts_with("rediss-cluster:") {
+            return Err(cluster(url));
+        }
         let client = Client::open(url).map_err(|error| {
             let say = "is no address of Redis; try redis://127.0.0.1:6379";
             Exit::new(Code::Usage, format!("{} {say}: {error}", without_password(url)))
@@ -81,9 +84,13 @@ impl Old {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        let connection = connection.map_err(|error| {
+        let mut connection = connection.map_err(|error| {
             Exit::new(Code::Unreachable, format!("cannot reach Redis at {}: {error}", without_password(url)))
         })?;
+        let info: String = cmd("INFO").arg("cluster").query_async(&mut connection).await.map_err(broken)?;
+        if info.contains("cluster_enabled:1") {
+            return Err(cluster(url));
+        }
         let script = |body: &str| Script::new(&format!("{}\n{body}", include_str!("alone.lua")));
         let (read, take) = (script(include_str!("read.lua")), script(include_str!("take.lua")));
         Ok(Self { connection, layout, alone: Alone::new(), read, take })
@@ -232,6 +239,13 @@ fn broken(error: redis::RedisError) -> Exit {
         return Exit::new(Code::Conflict, "another import has taken over; nothing is lost");
     }
     Exit::failure(format!("the old queue: {error}; nothing is lost, run it again"))
+}
+
+/// The jobs of a cluster's queue and their bodies lie on several nodes: no step takes a job out of both.
+fn cluster(url: &str) -> Exit {
+    let say = "is a Redis Cluster, and an import reads from one Redis: stop the old consumers, copy the queue's keys to a \
+               Redis of its own (redis-cli -c … MIGRATE … COPY) and import from there with --all; nothing was moved";
+    Exit::new(Code::Usage, format!("{} {say}", without_password(url)))
 }
 
 /// An address as it may be shown.
