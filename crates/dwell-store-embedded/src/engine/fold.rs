@@ -317,8 +317,13 @@ impl Engine {
 
     /// Whether a job that is on the shelf is dropped from memory.
     fn leaves_memory(&self, index: Index) -> bool {
-        let room = self.weight() <= self.settings.memory / 2;
-        self.rests(index) && !(room && self.is_due_within(index, SOON))
+        self.rests(index) && !(self.is_light() && self.is_due_within(index, SOON))
+    }
+
+    /// Whether there is room in memory for what is on the shelf and soon needed: well below where folding begins, so that
+    /// one fold does not lead to the next.
+    pub(super) fn is_light(&self) -> bool {
+        self.weight() <= self.settings.memory / 4
     }
 
     fn is_due_within(&self, index: Index, millis: u64) -> bool {

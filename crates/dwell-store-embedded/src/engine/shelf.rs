@@ -430,7 +430,7 @@ impl Engine {
         let soon = self.now.at.plus(AHEAD);
         let behind = topic.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= soon);
         let behind: Vec<Slice> = behind.map(|(slice, _)| slice).collect();
-        if behind.is_empty() || self.weight() > self.settings.memory / 2 {
+        if behind.is_empty() || !self.is_light() {
             return Vec::new();
         }
         let delayed = topic.waiting.range(after_time(self.now.at)..after_time(soon)).take(WINDOW).count();
