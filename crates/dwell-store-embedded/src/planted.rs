@@ -84,6 +84,23 @@ bugs! {
     MarkIgnored,
     /// What the topics' file has counted is counted again from the journal.
     TotalsCountedTwice,
+    /// A stale copy on the shelf is brought back as if it were true.
+    StaleCopyBrought,
+    /// A fold does not note which copies are stale.
+    DeathsNotNoted,
+    /// What is dropped from memory is thought to be there still.
+    DroppedIsThere,
+    /// Runs are written and not synced.
+    RunNotSynced,
+    /// What was changed on its way to the shelf counts as being there as it is.
+    ChangedLandsToo,
+}
+
+impl Bug {
+    /// Whether only a store with a shelf can show it.
+    pub fn is_of_the_shelf(self) -> bool {
+        Self::ALL.iter().position(|bug| *bug == Self::StaleCopyBrought) <= Self::ALL.iter().position(|bug| *bug == self)
+    }
 }
 
 #[cfg(feature = "planted")]

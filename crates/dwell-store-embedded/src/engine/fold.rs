@@ -9,6 +9,7 @@
 //! Without a shelf everything is logged again, one segment at a time.
 
 mod landing;
+mod pressure;
 
 use std::time::Duration;
 
@@ -193,48 +194,6 @@ impl Engine {
         self.failed.is_none() && (cleans || drops || self.is_moving())
     }
 
-    /// Whether puts should wait for what is being freed.
-    pub(crate) fn is_pressed(&self) -> bool {
-        // Something is on its way that makes room.
-        let folding = !matches!(self.folding.step, Step::Rest)
-            || self.folding.is_flying()
-            || !self.folding.dropping.is_empty()
-            || self.shelf.unsaved
-            || self.is_moving()
-            || self.shelf.saving.iter().any(Option::is_some)
-            || self.wants_folding().is_some();
-        // A simulator decides itself when calls are taken.
-        let real = self.settings.seed.is_none();
-        real && folding
-            && self.shelf.trouble.is_none()
-            && self.failed.is_none()
-            && !self.closing
-            && !self.short
-            && (self.is_behind() || (self.is_full() && self.folding.unrelieved <= USELESS))
-    }
-
-    /// Whether everything should wait for what is being freed: where there is little room, more segments than can be
-    /// freed would take the last of it.
-    pub(crate) fn is_held_up(&self) -> bool {
-        let real = self.settings.seed.is_none();
-        let frees = !matches!(self.folding.step, Step::Rest)
-            || self.folding.is_flying()
-            || self.folds_again_at().is_some()
-            || self.wants_folding().is_some();
-        let healthy = self.folding.failures <= USELESS && self.failed.is_none() && !self.closing;
-        real && self.short && healthy && frees && (self.low || self.is_behind())
-    }
-
-    /// When a fold that has failed is tried again.
-    pub(crate) fn folds_again_at(&self) -> Option<Duration> {
-        let at = self.folding.not_before;
-        (at > self.now.real && self.batch.segment() > self.folding.first).then_some(at)
-    }
-
-    fn is_behind(&self) -> bool {
-        self.settings.shelves && self.batch.segment() - self.folding.first > 2 * self.tail() + 2
-    }
-
     /// Segments of journal that are enough.
     fn tail(&self) -> u64 {
         (self.settings.tail.min(self.settings.memory as u64 / 4) / self.settings.segment).max(1)
@@ -296,7 +255,10 @@ impl Engine {
         self.fold_done(target);
         let sequence = self.batch.last_sequence();
         self.collect_stale();
-        let fold = std::mem::take(&mut self.folding.fold);
+        let mut fold = std::mem::take(&mut self.folding.fold);
+        if planted::is(Bug::DeathsNotNoted) {
+            fold.deaths.clear();
+        }
         if fold.jobs.is_empty() && fold.deaths.is_empty() && fold.purges.is_empty() {
             self.folding.step = Step::Sync(sequence, target);
             self.retry_for_fold();

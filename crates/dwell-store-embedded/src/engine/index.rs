@@ -123,7 +123,7 @@ impl Engine {
 
     /// Keeps the list of topics with ready jobs for couriers.
     pub(super) fn note_pushing(&mut self, id: TopicId) {
-        if self.topics.get(&id).is_some_and(|topic| !topic.pushed_lines(self.now.at).is_empty()) {
+        if self.topics.get(&id).is_some_and(|topic| topic.is_pushing(self.now.at)) {
             self.pushing.insert(id);
         } else {
             self.pushing.remove(&id);

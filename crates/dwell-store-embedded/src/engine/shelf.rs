@@ -21,6 +21,7 @@ use super::timers::Timer;
 use super::topic::{Rank, Topic};
 use crate::format::key::{Key, Lane, Place, Slice, Stale, after_place, after_time, first_place};
 use crate::format::record::{Brief, PhaseKind, TopicId};
+use crate::planted::{self, Bug};
 use crate::shelf::View;
 use crate::shelf::read::Row;
 
@@ -285,6 +286,9 @@ impl Engine {
         let place = slot.brief.place();
         topic.count_clean(&slot.brief, |of| {
             of.near -= 1;
+            if planted::is(Bug::DroppedIsThere) {
+                return;
+            }
             of.reached = of.reached.min(place);
             of.first = of.first.min(place.0);
             of.passes = of.passes.min(passes);
@@ -303,7 +307,8 @@ impl Engine {
         }
         let lane = topic.lane(seen.brief.priority, seen.brief.phase);
         let of = topic.slices.get_mut(&(seen.brief.line, lane))?;
-        if of.stale.contains(seen.brief.place(), seen.version) || of.away() == 0 {
+        let is_stale = of.stale.contains(seen.brief.place(), seen.version);
+        if (is_stale && !planted::is(Bug::StaleCopyBrought)) || of.away() == 0 {
             return None;
         }
         of.near += 1;

@@ -22,7 +22,10 @@ impl StaleCopies {
     }
 
     pub(super) fn contains(&self, place: Place, version: Version) -> bool {
-        self.new.contains(&(place, version)) || self.taken.contains(&(place, version))
+        let copy = (place, version);
+        // Most jobs that are brought come after all of these.
+        let has = |copies: &BTreeSet<Copy>| copies.last().is_some_and(|last| *last >= copy) && copies.contains(&copy);
+        has(&self.new) || has(&self.taken)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -89,6 +89,14 @@ impl Topic {
         lines.filter(|line| all || *line != Line::PULL).collect()
     }
 
+    /// Whether there are any such lines. Asked for every job, so nothing is collected.
+    pub(super) fn is_pushing(&self, now: Timestamp) -> bool {
+        let pushed = |line: Line| self.policy.deliver_to.is_some() || line != Line::PULL;
+        let due = |of: &OnShelf| of.away() > 0 && of.first <= now;
+        self.ready.keys().any(|line| pushed(*line))
+            || self.shelved(false).any(|(slice, of)| pushed(slice.line) && due(of))
+    }
+
     /// Whether pause, `max_in_flight` and `max_rate` let one more job go.
     pub(super) fn hands_out(&mut self, now: Timestamp) -> bool {
         let in_flight = self.policy.max_in_flight.is_none_or(|max| self.leased.len() < max.get() as usize);

@@ -22,8 +22,8 @@ use crate::reserve::Reserve;
 use crate::runner::Event;
 use crate::storage::Storage;
 
-/// Bytes a merge writes before it is looked whether there is something more urgent.
-const MERGE_STEP: usize = 1 << 20;
+/// Blocks a merge writes before it is looked whether there is something more urgent.
+const BLOCKS_A_STEP: usize = 4;
 
 /// How long after a failure it is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -161,7 +161,7 @@ impl Shelver {
         }
         let merge = self.merging.as_mut()?;
         let number = merge.number;
-        match merge.step(MERGE_STEP) {
+        match merge.step(BLOCKS_A_STEP * self.block) {
             Ok(Step::More) => None,
             Ok(Step::Done(run, moved)) => {
                 self.merging = None;

@@ -8,6 +8,7 @@ use crate::engine::shelf::Saving;
 use crate::engine::slots::SHELF;
 use crate::engine::slots::SHELVING;
 use crate::format::key::Stale;
+use crate::planted::{self, Bug};
 use crate::shelf::fold::Purged;
 use crate::shelf::shelver::Outcome;
 
@@ -79,7 +80,7 @@ impl Engine {
         }
         for (index, number) in std::mem::take(&mut self.folding.collected) {
             let Some(slot) = self.slots.peek(index) else { continue };
-            if slot.brief.number != number || slot.home != SHELVING {
+            if slot.brief.number != number || (slot.home != SHELVING && !planted::is(Bug::ChangedLandsToo)) {
                 continue;
             }
             let slot = self.slots.get_mut(index);
