@@ -67,6 +67,11 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
+    /// All jobs of the run that are in the new one.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
+        self.new.iter().copied().filter(|new| *new != LEFT_OUT)
+    }
+
     /// Which jobs of the new run have died since the merge began.
     pub(crate) fn died_since(&self, dead: &RoaringBitmap) -> impl Iterator<Item = u32> {
         let since = dead - &*self.dead;

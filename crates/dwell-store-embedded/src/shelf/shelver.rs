@@ -252,6 +252,9 @@ impl Shelver {
             if let Some(place) = view.runs.iter().position(|shelved| shelved.run.number == moved.run) {
                 let old = view.runs.swap_remove(place);
                 dead.extend(moved.died_since(&old.dead));
+            } else {
+                // A run that is no longer there had no job left: whatever was merged of it has died since.
+                dead.extend(moved.all());
             }
         }
         view.runs.push(Shelved { run, dead: Arc::new(dead), stamp: None });
