@@ -89,11 +89,11 @@ impl Shadow {
     pub fn call(&mut self, call: CallId, request: Request, real: u64) -> Vec<(CallId, Reply)> {
         let mut answers = self.serve(real);
         if let Request::Lease(lease) = &request {
-            let jobs = self.model.lease(self.now, lease);
-            let waits = !lease.wait.is_zero() && !matches!(lease.from, LeaseFrom::Number(_));
-            if jobs.is_empty() && waits && self.gone.contains(&call) {
+            if self.gone.contains(&call) {
                 return answers;
             }
+            let jobs = self.model.lease(self.now, lease);
+            let waits = !lease.wait.is_zero() && !matches!(lease.from, LeaseFrom::Number(_));
             if jobs.is_empty() && waits {
                 let wait = u64::try_from(lease.wait.as_millis()).unwrap_or(u64::MAX);
                 self.waiting.push_back(Waiting { call, request: lease.clone(), deadline: real + wait });

@@ -190,6 +190,7 @@ fn load_manifest(storage: &dyn Storage) -> Result<Manifest, OpenError> {
         clean: None,
         folded: 0,
         runs: Vec::new(),
+        bad: Vec::new(),
     })
 }
 
@@ -259,7 +260,7 @@ impl<'a> Reading<'a> {
         }
         self.topics_known = stamp;
         self.folded = manifest.folded;
-        self.engine.replay_shelf(shelf, open_shelf(self.storage, manifest)?, manifest.folded);
+        self.engine.replay_shelf(shelf, open_shelf(self.storage, manifest)?, &manifest.bad, manifest.folded);
         Ok(())
     }
 

@@ -185,6 +185,7 @@ pub fn repair(from: &dyn Storage, to: &dyn Storage, options: RepairOptions) -> i
         clean: Some(CleanStop { last_sequence: place.next_sequence - 1 }),
         folded: base,
         runs: shelf.runs,
+        bad: Vec::new(),
     };
     manifest::store(to, &repaired)?;
     Ok(found)

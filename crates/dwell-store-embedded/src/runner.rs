@@ -292,8 +292,9 @@ impl Runner {
         if state.batched > 0 && !planted::is(Bug::TopicsBeforeJournal) {
             return;
         }
-        let Some(Unsaved { runs, obsolete, topics }) = self.engine.take_unsaved() else { return };
+        let Some(Unsaved { runs, bad, obsolete, topics }) = self.engine.take_unsaved() else { return };
         self.manifest.runs = runs;
+        self.manifest.bad = bad;
         let topics = topics.then(|| {
             self.manifest.first_segment = state.first_segment;
             self.manifest.folded = self.engine.folded_through();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use crate::format::run::Run;
+use crate::format::run::{self, Run, RunError};
 
 /// A run, and which of its jobs are no more.
 #[derive(Clone)]
@@ -34,6 +34,25 @@ impl Shelved {
     pub(crate) fn is_dead(&self, block: usize) -> bool {
         let (first, end) = (self.run.index[block].first, self.run.end_of(block));
         self.dead.range_cardinality(first..end) == u64::from(end - first)
+    }
+}
+
+/// A place of a run that cannot be read: what is there stays, and nothing else suffers from it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BadPlace {
+    pub(crate) run: u64,
+    /// Where it is and what is wrong, for people.
+    pub(crate) told: String,
+}
+
+impl BadPlace {
+    /// Bytes of what is told, at the most.
+    pub(crate) const MOST: usize = 512;
+
+    pub(crate) fn new(run: u64, what: &str, error: &RunError) -> Self {
+        let mut told = format!("{}, {what}: {error}", run::name(run));
+        told.truncate(told.floor_char_boundary(Self::MOST));
+        Self { run, told }
     }
 }
 

@@ -126,7 +126,7 @@ impl EmbeddedStore {
         );
         let room = reserve.trouble();
         let sizes = Sizes { disk_free: reserve.free(), ..engine.sizes() };
-        let shown = Shown { now: engine.now(), failed: None, clock: None, shelf: Vec::new(), room, sizes };
+        let shown = Shown { now: engine.now(), failed: None, clock: None, shelf: engine.troubles(), room, sizes };
         let shown = Arc::new(Mutex::new(shown));
         let journal = Journal::new(
             Arc::clone(&storage),
@@ -401,7 +401,9 @@ fn remove_spare(storage: &dyn Storage) -> bool {
 fn remove_leftovers(storage: &dyn Storage, manifest: &Manifest) -> std::io::Result<()> {
     let named = |run: u64| manifest.runs.iter().find(|name| name.run == run);
     for name in storage.list()? {
+        // A stamp may come again, as long as nothing new is logged: what is left to be removed later would then be in use.
         let old = segment::parse_name(&name).is_some_and(|id| id < manifest.first_segment)
+            || topics::parse_name(&name).is_some_and(|stamp| Some(stamp) != manifest.topics)
             || run::parse_name(&name).is_some_and(|run| named(run).is_none())
             || dead::parse_name(&name)
                 .is_some_and(|(run, stamp)| named(run).is_none_or(|name| name.dead != Some(stamp)));

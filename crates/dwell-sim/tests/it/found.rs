@@ -168,3 +168,48 @@ fn time_may_fall_back_to_the_last_mark() {
         Event::Cut(Cut::Keep),
     ]);
 }
+
+/// A save that failed left its topics' file behind. The next run set out to remove it when there would be time, and by
+/// then had written its own under that very name, since nothing new had been logged.
+#[test]
+fn what_a_failed_save_left_is_not_removed_once_it_is_in_use() {
+    let full =
+        |put: Put, ladder: &[u64], target, body| Put { if_exists: 2, ladder: ladder.to_vec(), target, body, ..put };
+    let fault = |after, kind| Event::Fault(Fault { after, kind });
+    let fresh = Put { fresh: true, priority: 3, if_exists: 1, force: true, ..put(0, 1, Due::In(30_000)) };
+    assert_fine_under(
+        20_774_015_045,
+        &[
+            Event::Call(Op::Put(vec![
+                full(put(0, 1, Due::In(0)), &[6, 50], 2, 8),
+                full(put(0, 0, Due::In(30)), &[], 1, 8_271),
+            ])),
+            Event::Pass(40_000),
+            Event::Cut(Cut::Drop),
+            Event::Call(Op::Put(vec![Put { if_exists: 1, ..full(fresh, &[20_000, 1], 2, 39) }])),
+            Event::Pass(50),
+            Event::Spares,
+            Event::Cut(Cut::Drop),
+            fault(1, FaultKind::Sync),
+            Event::Call(Op::Put(vec![
+                Put { priority: 2, if_exists: 1, ..full(put(2, 0, Due::In(60_000)), &[6_000, 6, 3_000], 0, 30) },
+                full(put(0, 0, Due::In(0)), &[5, 20], 0, 15),
+            ])),
+            Event::Pass(0),
+            Event::Pass(3_000),
+            Event::Journal,
+            Event::Look,
+            Event::Call(Op::Pause { topic: 1, length: 500 }),
+            Event::Pass(2_000),
+            Event::Cut(Cut::Keep),
+            Event::Call(Op::Push { max: 3, per_line: 1, lines: 2, topics: 0, wait: 0, auto_ack: false }),
+            Event::Pass(60_000),
+            Event::Kill,
+            fault(3, FaultKind::Name),
+            Event::Pass(0),
+            Event::Kill,
+            Event::Spares,
+            Event::Kill,
+        ],
+    );
+}

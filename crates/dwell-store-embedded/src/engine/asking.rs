@@ -36,9 +36,6 @@ const STRETCH_BYTES: usize = 16 << 20;
 /// How often a command asks again when the disk does not give what is there.
 const FAILURES: u32 = 3;
 
-/// Places that cannot be read are told of, up to so many.
-const BAD_NOTED: usize = 100;
-
 /// Names an ask.
 pub(crate) type AskId = u64;
 
@@ -306,12 +303,11 @@ impl Engine {
             return;
         }
         let damaged = answered.bad.first().cloned();
-        let room = BAD_NOTED.saturating_sub(self.shelf.bad.len());
-        self.shelf.bad.extend(answered.bad.into_iter().take(room));
+        self.note_bad(answered.bad);
         // A job that is asked for by name may be just the one that cannot be read: it is not said to be gone.
         let asker = match (asker, damaged) {
             (Asker::Command(parked, What::Jobs(..)), Some(detail)) => {
-                return parked.command.refuse(StoreError::Unreadable { detail });
+                return parked.command.refuse(StoreError::Unreadable { detail: detail.told });
             }
             (asker, _) => asker,
         };
@@ -344,9 +340,6 @@ impl Engine {
                 self.attempt_again(parked);
             }
         }
-        for topic in std::mem::take(&mut self.shelf.held_up) {
-            self.waiters.mark(topic);
-        }
         self.retry_for_slices();
         self.serve();
     }
@@ -373,8 +366,8 @@ impl Engine {
         }
     }
 
-    /// Looks again at commands that waited for slices.
-    fn retry_for_slices(&mut self) {
+    /// Looks again at commands that wait for slices.
+    pub(super) fn retry_for_slices(&mut self) {
         for parked in std::mem::take(&mut self.asking.for_slices) {
             self.attempt_again(Box::new(parked));
         }

@@ -1,8 +1,8 @@
 //! Acked jobs that are remembered for as long as their topic's `keep_done` says.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use dwell_core::{DoneJob, JobId, Number, Timestamp, TopicPolicy};
+use dwell_core::{DoneJob, JobId, Timestamp, TopicPolicy, Version};
 
 use super::Engine;
 use crate::format::record::{self, TopicId};
@@ -17,7 +17,8 @@ pub(super) struct DoneJobs {
 #[derive(Default)]
 struct DoneTopic {
     by_id: BTreeMap<JobId, Remembered>,
-    oldest_first: VecDeque<(JobId, Number)>,
+    /// Oldest first, whatever order their records came in: old ones are logged again after younger ones.
+    by_version: BTreeMap<Version, JobId>,
 }
 
 struct Remembered {
@@ -27,14 +28,11 @@ struct Remembered {
 
 impl DoneJobs {
     pub(super) fn insert(&mut self, topic: TopicId, done: DoneJob, home: u64) {
+        self.remove(topic, done.id.as_str());
         let of_topic = self.by_topic.entry(topic).or_default();
-        let id = done.id.clone();
-        of_topic.oldest_first.push_back((id.clone(), done.number));
         self.weight += weight(done.id.as_str());
-        if of_topic.by_id.insert(done.id.clone(), Remembered { done, home }).is_some() {
-            // Same id, same weight.
-            self.weight -= weight(id.as_str());
-        }
+        of_topic.by_version.insert(done.version, done.id.clone());
+        of_topic.by_id.insert(done.id.clone(), Remembered { done, home });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -54,8 +52,9 @@ impl DoneJobs {
 
     pub(super) fn remove(&mut self, topic: TopicId, id: &str) {
         if let Some(of_topic) = self.by_topic.get_mut(&topic)
-            && of_topic.by_id.remove(id).is_some()
+            && let Some(Remembered { done, .. }) = of_topic.by_id.remove(id)
         {
+            of_topic.by_version.remove(&done.version);
             self.weight -= weight(id);
         }
     }
@@ -86,17 +85,14 @@ impl DoneJobs {
     fn forget_while(&mut self, topic: TopicId, over: impl Fn(&DoneJob) -> bool) -> u64 {
         let mut last = 0;
         let Some(of_topic) = self.by_topic.get_mut(&topic) else { return last };
-        while let Some((id, number)) = of_topic.oldest_first.front() {
-            match of_topic.by_id.get(id).filter(|remembered| remembered.done.number == *number) {
-                Some(remembered) if over(&remembered.done) => {
-                    last = remembered.done.version.get();
-                    of_topic.by_id.remove(id);
-                    self.weight -= weight(id.as_str());
-                }
-                Some(_) => return last,
-                None => {}
+        while let Some(oldest) = of_topic.by_version.first_entry() {
+            if !over(&of_topic.by_id[oldest.get()].done) {
+                return last;
             }
-            of_topic.oldest_first.pop_front();
+            last = oldest.key().get();
+            let id = oldest.remove();
+            of_topic.by_id.remove(&id);
+            self.weight -= weight(id.as_str());
         }
         self.by_topic.remove(&topic);
         last
@@ -140,5 +136,40 @@ impl Engine {
             let forgotten = self.done.forget(id, &topic.policy, self.now.at);
             topic.forgotten = topic.forgotten.max(forgotten);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dwell_core::{Number, TopicName};
+
+    use super::*;
+
+    fn done(id: &str, version: u64) -> DoneJob {
+        let at = Timestamp::EPOCH;
+        DoneJob {
+            topic: TopicName::new("t").unwrap(),
+            id: JobId::new(id).unwrap(),
+            number: Number::new(version).unwrap(),
+            version: Version::new(version).unwrap(),
+            created_at: at,
+            due_at: at,
+            attempt: 1,
+            done_at: at,
+        }
+    }
+
+    #[test]
+    fn what_was_logged_again_is_still_the_oldest() {
+        let (topic, keep) = (TopicId(1), dwell_core::Delay::from_millis(1_000).ok());
+        let policy = TopicPolicy { keep_done: keep, ..TopicPolicy::default() };
+        let mut jobs = DoneJobs::default();
+        jobs.insert(topic, done("younger", 20), 20);
+        // A fold has logged it again, and freed the segment where it was before.
+        jobs.insert(topic, done("older", 10), 30);
+        jobs.forget_through(topic, 10);
+        let found = |id: &str| jobs.get(topic, &JobId::new(id).unwrap(), &policy, Timestamp::EPOCH).is_some();
+        assert_eq!((found("older"), found("younger")), (false, true));
+        assert_eq!(jobs.weight(), weight("younger"));
     }
 }

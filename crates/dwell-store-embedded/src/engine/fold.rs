@@ -452,7 +452,8 @@ impl Engine {
 
     /// What is not at its best.
     pub(crate) fn troubles(&self) -> Vec<String> {
-        self.shelf.bad.iter().chain(&self.shelf.trouble).cloned().collect()
+        let bad = self.shelf.bad.iter().map(|place| &place.told);
+        bad.chain(&self.shelf.trouble).cloned().collect()
     }
 
     /// Everything up to this sequence that was true of jobs on the shelf is there.

@@ -1,7 +1,6 @@
 //! Handing out: which jobs a lease call gets, and when those who wait get theirs.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use dwell_core::state::{Command, Grant};
 use dwell_core::{
@@ -17,31 +16,39 @@ use super::waiters::{Waiter, WaiterId};
 use crate::format::record::{Cause, GoneCause, PhaseKind, TopicId};
 use crate::planted::{self, Bug};
 
-/// How much longer somebody waits at the most for a job that is ready and not in memory.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Jobs already given in this call, by queue.
-type Given = BTreeMap<(TopicId, Line), u32>;
+/// A line of a topic that a call may have jobs of.
+struct Queue {
+    topic: TopicId,
+    line: Line,
+    /// How many it has had.
+    given: u32,
+}
 
 impl Engine {
     /// Answers with what is ready, or lets the caller wait.
     pub(super) fn lease_or_wait(&mut self, request: LeaseRequest, reply: Reply<Vec<LeasedJob>>) {
-        // Those who came before go first.
+        // Those who came before go first, also where what is ready for them is still on its way from the shelf.
         self.serve();
-        let jobs = self.lease(&request);
-        let waits = !request.wait.is_zero() && !matches!(request.from, LeaseFrom::Number(_));
-        if jobs.is_empty() && waits {
-            if self.waiters.is_full() {
-                drop(reply.send(Err(StoreError::Overloaded)));
-                return;
-            }
-            let deadline = self.now.real + request.wait;
-            self.open_later(&request.from);
-            let from = request.from.clone();
-            self.waiters.park(Waiter { request, deadline, answer: reply });
-            return self.bring_ahead_for(&from);
+        // Nothing is handed out to somebody who is known to have gone away.
+        if reply.is_closed() && !planted::is(Bug::GoneStillServed) {
+            return;
         }
-        self.answer_lease(reply, jobs);
+        let leased = if self.waiters.is_behind(&request.from) { None } else { self.lease(&request) };
+        let held_up = leased.is_none();
+        let jobs = leased.unwrap_or_default();
+        let waits = !request.wait.is_zero() && !matches!(request.from, LeaseFrom::Number(_));
+        if !held_up && (!jobs.is_empty() || !waits) {
+            return self.answer_lease(reply, jobs);
+        }
+        if self.waiters.is_full() {
+            drop(reply.send(Err(StoreError::Overloaded)));
+            return;
+        }
+        let deadline = self.now.real + request.wait;
+        self.open_later(&request.from);
+        let from = request.from.clone();
+        self.waiters.park(Waiter { request, deadline, answer: reply, held_up: false }, held_up);
+        self.bring_ahead_for(&from);
     }
 
     fn answer_lease(&mut self, reply: Reply<Vec<LeasedJob>>, jobs: Vec<LeasedJob>) {
@@ -63,13 +70,7 @@ impl Engine {
                 self.set_topic_timer(topic);
             }
         }
-        for (deadline, id) in self.waiters.expired(self.now.real) {
-            // What is ready for it may be on its way from the shelf.
-            let request = self.waiters.request(id).cloned();
-            let in_time = self.now.real < deadline + PATIENCE;
-            if in_time && request.is_some_and(|request| self.is_short(&request)) {
-                continue;
-            }
+        for id in self.waiters.expired(self.now.real) {
             let waiter = self.waiters.take(id);
             self.answer_lease(waiter.answer, Vec::new());
         }
@@ -84,19 +85,13 @@ impl Engine {
             next.extend(self.waiters.next_consumer(name, None).map(|id| (id, index)));
         }
         while let Some((id, index)) = next.pop_first() {
-            if let Some(request) = self.waiters.request(id).cloned() {
-                let jobs = self.lease(&request);
-                if jobs.is_empty() {
-                    if self.is_short(&request) {
-                        self.shelf.held_up.extend(topics);
-                    }
-                    // A consumer that gets nothing here shows that no other one would.
-                    continue;
-                }
-                let waiter = self.waiters.take(id);
-                self.answer_lease(waiter.answer, jobs);
-            }
-            next.extend(self.waiters.next_consumer(&names[index], Some(id)).map(|id| (id, index)));
+            let behind = match self.serve_one(id) {
+                Served::HeldUp => continue,
+                // A consumer that gets nothing here shows that no other one would: none of them is held up any more.
+                Served::Nothing => self.waiters.next_held_up(&names[index], id),
+                Served::Gone => self.waiters.next_consumer(&names[index], Some(id)),
+            };
+            next.extend(behind.map(|id| (id, index)));
         }
     }
 
@@ -104,91 +99,100 @@ impl Engine {
         let mut after = None;
         while let Some(id) = self.waiters.next_courier(after) {
             after = Some(id);
-            let Some(request) = self.waiters.request(id).cloned() else { continue };
-            let jobs = self.lease(&request);
-            if jobs.is_empty() && self.is_short(&request) {
-                self.shelf.held_up.extend(&self.pushing);
-            }
-            if !jobs.is_empty() {
-                let waiter = self.waiters.take(id);
-                self.answer_lease(waiter.answer, jobs);
+            if self.serve_one(id) == Served::HeldUp {
+                break;
             }
         }
     }
 
-    /// What can be leased right now.
-    fn lease(&mut self, request: &LeaseRequest) -> Vec<LeasedJob> {
-        let mut leased: Vec<LeasedJob> = Vec::new();
-        if self.is_short(request) {
-            return leased;
+    /// Gives one who waits what there is.
+    fn serve_one(&mut self, id: WaiterId) -> Served {
+        let Some(request) = self.waiters.request(id).cloned() else { return Served::Gone };
+        let leased = self.lease(&request);
+        self.waiters.hold_up(id, leased.is_none());
+        match leased {
+            None => Served::HeldUp,
+            Some(jobs) if jobs.is_empty() => Served::Nothing,
+            Some(jobs) => {
+                let waiter = self.waiters.take(id);
+                self.answer_lease(waiter.answer, jobs);
+                Served::Gone
+            }
         }
-        let mut given = Given::new();
+    }
+
+    /// What can be leased right now; nothing at all is said while what goes first is still on the shelf.
+    fn lease(&mut self, request: &LeaseRequest) -> Option<Vec<LeasedJob>> {
+        if let LeaseFrom::Number(number) = request.from {
+            let index = self.slots.by_number(number).filter(|index| self.refresh(*index));
+            let index = index.filter(|index| self.is_leasable_by_number(*index));
+            return Some(index.map(|index| self.hand_out(index, request)).into_iter().collect());
+        }
+        if self.is_short(request) {
+            return None;
+        }
+        let mut queues = self.queues(&request.from);
+        let share = match &request.from {
+            LeaseFrom::Push(lines) if !planted::is(Bug::SharesIgnored) => lines.per_line.max(1),
+            _ => u32::MAX,
+        };
+        let mut leased: Vec<LeasedJob> = Vec::new();
         let mut bytes = 0;
         while leased.len() < request.max as usize {
-            let Some(index) = self.best(&request.from, &given) else { break };
-            if !self.can_go(index, &request.from) {
+            let Some((queue, index)) = self.best(&mut queues, share) else { break };
+            if !self.can_go(index) {
                 continue;
             }
             bytes += self.open(index).body.len();
             if bytes > limits::MAX_ANSWER_BYTES && !leased.is_empty() {
                 break;
             }
-            let slot = self.slots.get(index);
-            *given.entry((slot.topic, slot.brief.line)).or_default() += 1;
+            queue.given += 1;
             leased.push(self.hand_out(index, request));
-            if matches!(request.from, LeaseFrom::Number(_)) {
-                break;
-            }
         }
-        leased
+        Some(leased)
     }
 
     /// Whether a job that looked ready still is once time has passed for it.
-    fn can_go(&mut self, index: Index, from: &LeaseFrom) -> bool {
+    fn can_go(&mut self, index: Index) -> bool {
         let before = self.slots.get(index).indexed;
-        let stays = self.refresh(index) && self.slots.get(index).indexed == before;
-        stays || matches!(from, LeaseFrom::Number(_))
+        self.refresh(index) && self.slots.get(index).indexed == before
     }
 
-    fn best(&mut self, from: &LeaseFrom, given: &Given) -> Option<Index> {
+    /// Where the jobs for a call may come from. While it is served no other queue gets a job.
+    fn queues(&self, from: &LeaseFrom) -> Vec<Queue> {
+        let queue = |topic, line| Queue { topic, line, given: 0 };
         match from {
-            LeaseFrom::Number(number) => {
-                let index = self.slots.by_number(*number)?;
-                (given.is_empty() && self.refresh(index) && self.is_leasable_by_number(index)).then_some(index)
-            }
-            LeaseFrom::Pull(topics) => {
-                let heads = topics.iter().filter_map(|name| self.names.get(name).copied());
-                let heads: Vec<TopicId> = heads.collect();
-                self.best_head(heads.into_iter().map(|topic| (topic, Line::PULL)), false)
+            LeaseFrom::Number(_) => Vec::new(),
+            LeaseFrom::Pull(names) => {
+                let topics = names.iter().filter_map(|name| self.topics.get(self.names.get(name)?));
+                let pulled =
+                    topics.filter(|topic| topic.policy.deliver_to.is_none() || planted::is(Bug::PushedIsPulled));
+                pulled.map(|topic| queue(topic.id, Line::PULL)).collect()
             }
             LeaseFrom::Push(lines) => {
                 let pushing = self.pushing.iter().filter_map(|id| self.topics.get(id));
                 let open = pushing.flat_map(|topic| {
-                    let name = &topic.name;
                     let pushed = topic.pushed_lines(self.now.at).into_iter();
-                    pushed.filter(|line| !is_blocked(lines, name, *line)).map(|line| (topic.id, line))
+                    let open = pushed.filter(|line| !is_blocked(lines, &topic.name, *line));
+                    open.map(|line| queue(topic.id, line))
                 });
-                let share = if planted::is(Bug::SharesIgnored) { u32::MAX } else { lines.per_line.max(1) };
-                let open: Vec<_> = open.filter(|queue| given.get(queue).is_none_or(|n| *n < share)).collect();
-                self.best_head(open.into_iter(), true)
+                open.collect()
             }
         }
     }
 
-    fn best_head(&mut self, queues: impl Iterator<Item = (TopicId, Line)>, pushed: bool) -> Option<Index> {
-        let mut best: Option<(Rank, Index)> = None;
-        for (id, line) in queues {
-            let Some(topic) = self.topics.get_mut(&id) else { continue };
-            let whole_topic_is_pushed = line == Line::PULL && topic.policy.deliver_to.is_some();
-            if whole_topic_is_pushed != pushed && line == Line::PULL && !planted::is(Bug::PushedIsPulled) {
-                continue;
-            }
-            let Some(head) = topic.head(line) else { continue };
-            if best.is_none_or(|(rank, _)| head.0 < rank) && topic.hands_out(self.now.at) {
-                best = Some(head);
+    /// The job that goes first, of all queues that have not given their share.
+    fn best<'a>(&mut self, queues: &'a mut [Queue], share: u32) -> Option<(&'a mut Queue, Index)> {
+        let mut best: Option<(Rank, Index, &mut Queue)> = None;
+        for queue in queues.iter_mut().filter(|queue| queue.given < share) {
+            let Some(topic) = self.topics.get_mut(&queue.topic) else { continue };
+            let Some((rank, index)) = topic.head(queue.line) else { continue };
+            if best.as_ref().is_none_or(|(first, ..)| rank < *first) && topic.hands_out(self.now.at) {
+                best = Some((rank, index, queue));
             }
         }
-        best.map(|(_, index)| index)
+        best.map(|(_, index, queue)| (queue, index))
     }
 
     fn is_leasable_by_number(&self, index: Index) -> bool {
@@ -242,6 +246,17 @@ impl Engine {
             self.set_topic_timer(topic);
         }
     }
+}
+
+/// What became of one who waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    /// It does not wait any more.
+    Gone,
+    /// There is nothing for it.
+    Nothing,
+    /// There is something, and what goes first is still on the shelf.
+    HeldUp,
 }
 
 fn is_blocked(lines: &PushLines, topic: &TopicName, line: Line) -> bool {

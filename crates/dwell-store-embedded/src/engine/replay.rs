@@ -20,7 +20,7 @@ use crate::format::record::{
 };
 use crate::format::topics::{ShelfSummary, SliceSummary};
 use crate::planted::{self, Bug};
-use crate::shelf::View;
+use crate::shelf::{BadPlace, View};
 
 /// A record that does not fit what came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// What is on the shelf, as of the topics' file.
-    pub(crate) fn replay_shelf(&mut self, summary: ShelfSummary, view: View, folded: u64) {
+    pub(crate) fn replay_shelf(&mut self, summary: ShelfSummary, view: View, bad: &[BadPlace], folded: u64) {
         self.folding = Folding::new(0, folded);
         for (topic, lanes) in summary.lanes {
             if let Some(topic) = self.topics.get_mut(&topic) {
@@ -186,6 +186,7 @@ impl Engine {
         }
         self.shelf.minutes = summary.minutes.into_iter().collect();
         self.shelf.view = Arc::new(view);
+        self.shelf.bad = bad.iter().cloned().collect();
     }
 
     /// Does the record of a job again. Indexes and timers come later, with [`Engine::begin`]. Where topics are known it

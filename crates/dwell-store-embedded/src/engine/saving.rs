@@ -9,7 +9,7 @@ use crate::format::key::{Lane, Slice};
 use crate::format::manifest::RunName;
 use crate::format::record;
 use crate::format::topics::{self, ShelfSummary, SliceSummary};
-use crate::shelf::Shelved;
+use crate::shelf::{BadPlace, Shelved};
 
 impl Engine {
     /// What a manifest is to say of the shelf, if that has changed and may be said; with it, the files not needed then.
@@ -24,9 +24,10 @@ impl Engine {
         let name = |shelved: &Shelved| RunName { run: shelved.run.number, dead: shelved.stamp };
         let view = self.shelf.next.take();
         let runs = view.as_ref().unwrap_or(&self.shelf.view).runs.iter().map(name).collect();
+        let bad = self.shelf.bad.iter().cloned().collect();
         let lands = topics && std::mem::take(&mut self.folding.lands);
         self.shelf.saving.push_back(Some(Saving { view, lands }));
-        Some(Unsaved { runs, obsolete: std::mem::take(&mut self.shelf.obsolete), topics })
+        Some(Unsaved { runs, bad, obsolete: std::mem::take(&mut self.shelf.obsolete), topics })
     }
 
     /// All topics as they are now: what goes beside a manifest that lets go of segments.
@@ -84,6 +85,8 @@ impl Engine {
 /// What a manifest is to say of the shelf.
 pub(crate) struct Unsaved {
     pub(crate) runs: Vec<RunName>,
+    /// Places of them that cannot be read.
+    pub(crate) bad: Vec<BadPlace>,
     pub(crate) obsolete: Vec<String>,
     /// Whether the topics are to be saved with it.
     pub(crate) topics: bool,

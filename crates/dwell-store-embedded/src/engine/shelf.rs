@@ -22,11 +22,14 @@ use super::topic::{Rank, Topic};
 use crate::format::key::{Key, Lane, Place, Slice, Stale, after_place, after_time, first_place};
 use crate::format::record::{Brief, PhaseKind, TopicId};
 use crate::planted::{self, Bug};
-use crate::shelf::View;
 use crate::shelf::read::Row;
+use crate::shelf::{BadPlace, View};
 
 /// How long before they are due jobs are brought into memory, where somebody waits for them.
 pub(super) const AHEAD: u64 = 2_000;
+
+/// Places that cannot be read are told of, up to so many.
+const BAD_NOTED: usize = 100;
 
 /// Rows of a slice that can be looked through at any time.
 const SMALL: u64 = 8;
@@ -127,10 +130,8 @@ pub(super) struct Shelf {
     pub(super) obsolete: Vec<String>,
     /// Whether what is to be on the shelf, or what is free of the journal, is not yet in a manifest.
     pub(super) unsaved: bool,
-    /// Topics where somebody who waits was held up because what goes before was not in memory.
-    pub(super) held_up: BTreeSet<TopicId>,
-    /// What could not be read.
-    pub(super) bad: BTreeSet<String>,
+    /// What could not be read, since whenever: every manifest says it again.
+    pub(super) bad: BTreeSet<BadPlace>,
     /// What could not be written, until it could.
     pub(super) trouble: Option<String>,
 }
@@ -244,6 +245,13 @@ pub(crate) struct SliceCounts {
 }
 
 impl Engine {
+    /// Notes places that cannot be read. They are found once, and known from then on.
+    pub(super) fn note_bad(&mut self, places: Vec<BadPlace>) {
+        let known = self.shelf.bad.len();
+        self.shelf.bad.extend(places.into_iter().take(BAD_NOTED.saturating_sub(known)));
+        self.shelf.unsaved |= self.shelf.bad.len() > known;
+    }
+
     /// The copy on the shelf of a job that is as it is there.
     pub(super) fn copy_of(&self, index: Index) -> Option<ShelfCopy> {
         let slot = self.slots.get(index);

@@ -210,7 +210,10 @@ impl Engine {
             self.slots.changed(index);
             self.note_stale(stale);
         }
-        self.index(index);
+        // An acked job is about to go.
+        if result != Ok(Effect::Acked) {
+            self.index(index);
+        }
         result
     }
 

@@ -14,6 +14,9 @@ use crate::planted::{self, Bug};
 /// How many may wait at once: a few hundred bytes each.
 const MOST: usize = 1_000_000;
 
+/// How much longer somebody waits at the most for a job that is ready and not in memory.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A place in the queue; smaller came earlier.
 pub(super) type WaiterId = u64;
 
@@ -23,6 +26,23 @@ pub(super) struct Waiter {
     /// In real time.
     pub(super) deadline: Duration,
     pub(super) answer: Reply<Vec<LeasedJob>>,
+    /// Whether there is something for it, and what goes first is still on the shelf.
+    pub(super) held_up: bool,
+}
+
+impl Waiter {
+    /// When it is sent home.
+    fn until(&self) -> Duration {
+        if self.held_up { self.deadline + PATIENCE } else { self.deadline }
+    }
+}
+
+/// Those who wait for one thing.
+#[derive(Default)]
+struct Queue {
+    all: BTreeSet<WaiterId>,
+    /// Those of them who are held up.
+    held_up: BTreeSet<WaiterId>,
 }
 
 /// All who wait, and the topics where something has changed for them.
@@ -30,48 +50,82 @@ pub(super) struct Waiter {
 pub(super) struct Waiters {
     next: WaiterId,
     all: HashMap<WaiterId, Waiter, FastHash>,
-    by_topic: HashMap<TopicName, BTreeSet<WaiterId>, FastHash>,
-    couriers: BTreeSet<WaiterId>,
+    by_topic: HashMap<TopicName, Queue, FastHash>,
+    couriers: Queue,
     by_deadline: BTreeSet<(Duration, WaiterId)>,
     marked: BTreeSet<TopicId>,
 }
 
 impl Waiters {
-    pub(super) fn park(&mut self, waiter: Waiter) {
+    /// Lets one wait, behind all who do.
+    pub(super) fn park(&mut self, waiter: Waiter, held_up: bool) {
         let id = self.next;
         self.next += 1;
         match &waiter.request.from {
             LeaseFrom::Pull(topics) => {
                 for topic in topics {
-                    self.by_topic.entry(topic.clone()).or_default().insert(id);
+                    self.by_topic.entry(topic.clone()).or_default().all.insert(id);
                 }
             }
-            LeaseFrom::Push(_) => drop(self.couriers.insert(id)),
+            LeaseFrom::Push(_) => drop(self.couriers.all.insert(id)),
             LeaseFrom::Number(_) => {}
         }
-        self.by_deadline.insert((waiter.deadline, id));
+        self.by_deadline.insert((waiter.until(), id));
         self.all.insert(id, waiter);
+        self.hold_up(id, held_up);
     }
 
     /// Takes one out of the queue.
     pub(super) fn take(&mut self, id: WaiterId) -> Waiter {
+        self.hold_up(id, false);
         let waiter = self.all.remove(&id).expect("only those who wait are taken");
-        self.by_deadline.remove(&(waiter.deadline, id));
+        self.by_deadline.remove(&(waiter.until(), id));
         match &waiter.request.from {
             LeaseFrom::Pull(topics) => {
                 for topic in topics {
-                    if let Some(waiting) = self.by_topic.get_mut(topic) {
-                        waiting.remove(&id);
-                        if waiting.is_empty() {
+                    if let Some(queue) = self.by_topic.get_mut(topic) {
+                        queue.all.remove(&id);
+                        if queue.all.is_empty() {
                             self.by_topic.remove(topic);
                         }
                     }
                 }
             }
-            LeaseFrom::Push(_) => drop(self.couriers.remove(&id)),
+            LeaseFrom::Push(_) => drop(self.couriers.all.remove(&id)),
             LeaseFrom::Number(_) => {}
         }
         waiter
+    }
+
+    /// Notes whether one is held up: then it is not sent home before what it waits for could be read.
+    pub(super) fn hold_up(&mut self, id: WaiterId, held_up: bool) {
+        let waiter = self.all.get_mut(&id).expect("only those who wait are held up");
+        if waiter.held_up == held_up {
+            return;
+        }
+        self.by_deadline.remove(&(waiter.until(), id));
+        waiter.held_up = held_up;
+        self.by_deadline.insert((waiter.until(), id));
+        let note = |queue: &mut Queue| if held_up { queue.held_up.insert(id) } else { queue.held_up.remove(&id) };
+        match &waiter.request.from {
+            LeaseFrom::Pull(topics) => {
+                for topic in topics {
+                    self.by_topic.get_mut(topic).map(note);
+                }
+            }
+            LeaseFrom::Push(_) => drop(note(&mut self.couriers)),
+            LeaseFrom::Number(_) => {}
+        }
+    }
+
+    /// Whether somebody who is held up goes before whoever comes now and asks for this.
+    pub(super) fn is_behind(&self, from: &LeaseFrom) -> bool {
+        let held_up = |queue: &Queue| !queue.held_up.is_empty();
+        match from {
+            LeaseFrom::Pull(topics) => topics.iter().any(|topic| self.by_topic.get(topic).is_some_and(held_up)),
+            LeaseFrom::Push(_) => held_up(&self.couriers),
+            LeaseFrom::Number(_) => false,
+        }
     }
 
     /// What one asks for, if it still waits.
@@ -82,15 +136,20 @@ impl Waiters {
     /// The next consumer that waits for this topic and is still there.
     pub(super) fn next_consumer(&mut self, topic: &TopicName, after: Option<WaiterId>) -> Option<WaiterId> {
         self.next_there(after, |waiters, from| {
-            let mut waiting = waiters.by_topic.get(topic)?.range(from..);
+            let mut waiting = waiters.by_topic.get(topic)?.all.range(from..);
             let next = if planted::is(Bug::LastComeFirstServed) { waiting.next_back() } else { waiting.next() };
             next.copied()
         })
     }
 
+    /// The next consumer after this one that waits for this topic and is held up.
+    pub(super) fn next_held_up(&self, topic: &TopicName, after: WaiterId) -> Option<WaiterId> {
+        self.by_topic.get(topic)?.held_up.range(after + 1..).next().copied()
+    }
+
     /// The next courier that is still there; couriers wait for all topics.
     pub(super) fn next_courier(&mut self, after: Option<WaiterId>) -> Option<WaiterId> {
-        self.next_there(after, |waiters, from| waiters.couriers.range(from..).next().copied())
+        self.next_there(after, |waiters, from| waiters.couriers.all.range(from..).next().copied())
     }
 
     /// The next that `find` finds, without those who have gone away.
@@ -124,7 +183,7 @@ impl Waiters {
             self.take(id);
         }
         self.marked.extend(self.by_topic.keys().filter_map(|name| names.get(name)));
-        if !self.couriers.is_empty() {
+        if !self.couriers.all.is_empty() {
             self.marked.extend(pushing);
         }
     }
@@ -134,12 +193,12 @@ impl Waiters {
         std::mem::take(&mut self.marked)
     }
 
-    /// Those whose time is over, each with when it was.
-    pub(super) fn expired(&self, now: Duration) -> Vec<(Duration, WaiterId)> {
+    /// Those whose time is over.
+    pub(super) fn expired(&self, now: Duration) -> Vec<WaiterId> {
         if planted::is(Bug::WaitsForEver) {
             return Vec::new();
         }
-        self.by_deadline.iter().take_while(|(deadline, _)| *deadline <= now).copied().collect()
+        self.by_deadline.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect()
     }
 
     /// When the first one's time is over.
@@ -149,7 +208,7 @@ impl Waiters {
 
     /// How many wait for a topic.
     pub(super) fn count(&self, topic: &TopicName) -> u64 {
-        let waiting = self.by_topic.get(topic).into_iter().flatten();
+        let waiting = self.by_topic.get(topic).into_iter().flat_map(|queue| &queue.all);
         waiting.filter(|id| !self.all[*id].answer.is_closed()).count() as u64
     }
 
@@ -160,7 +219,7 @@ impl Waiters {
 
     /// Whether any courier waits.
     pub(super) fn has_couriers(&self) -> bool {
-        !self.couriers.is_empty()
+        !self.couriers.all.is_empty()
     }
 
     /// Whether nobody more may wait.

@@ -27,7 +27,8 @@ use std::io;
 use dwell_core::limits;
 
 use super::VERSION;
-use super::bytes::{Damage, Reader, put_u16, put_u32, put_u64};
+use super::bytes::{Damage, Reader, put_text, put_u16, put_u32, put_u64};
+use crate::shelf::BadPlace;
 use crate::storage::Storage;
 
 /// The name of the manifest.
@@ -66,6 +67,8 @@ pub(crate) struct Manifest {
     pub folded: u64,
     /// The runs of the shelf.
     pub runs: Vec<RunName>,
+    /// Places of them that were found to be damaged.
+    pub bad: Vec<BadPlace>,
 }
 
 /// A run of the shelf.
@@ -139,6 +142,11 @@ impl Manifest {
             put_u64(&mut out, run.run);
             put_option(&mut out, run.dead);
         }
+        put_u32(&mut out, u32::try_from(self.bad.len()).expect("few of them are noted"));
+        for place in &self.bad {
+            put_u64(&mut out, place.run);
+            put_text(&mut out, &place.told);
+        }
         let length = u32::try_from(out.len() - PRELUDE).expect("a manifest is small");
         out[8..12].copy_from_slice(&length.to_le_bytes());
         let crc = crc32c::crc32c(&out);
@@ -185,6 +193,12 @@ impl Manifest {
                 let count = reader.u32()?;
                 (0..count)
                     .map(|_| Ok(RunName { run: reader.u64()?, dead: option(reader)? }))
+                    .collect::<Result<_, _>>()?
+            },
+            bad: {
+                let count = reader.u32()?;
+                (0..count)
+                    .map(|_| Ok(BadPlace { run: reader.u64()?, told: reader.text(BadPlace::MOST)?.to_owned() }))
                     .collect::<Result<_, _>>()?
             },
         };

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use dwell_core::{Number, Timestamp, Version, limits};
 use roaring::RoaringBitmap;
 
-use super::read::ordinal_of;
-use super::{Shelved, View};
+use super::{BadPlace, Shelved, View};
 use crate::format::key::{Key, Lane, Place, Slice};
-use crate::format::run::{self, Run, RunError, RunWriter, id_hash};
+use crate::format::run::{self, Block, Run, RunError, RunWriter, id_hash};
 use crate::storage::Storage;
 
 /// Bytes of a run for each of its jobs beside the record: in both tables and the filter.
@@ -69,41 +68,51 @@ impl Fold {
         writer.finish_with(ids, numbers).map(|run| Some(Arc::new(run)))
     }
 
-    /// Notes deaths and purges; what was purged.
-    pub(crate) fn absorb(&mut self, view: &mut View) -> Result<Purged, RunError> {
+    /// Notes deaths and purges, in runs of which the first so many were there before. Damage in one of those holds
+    /// nothing up: what cannot be read cannot come back either.
+    pub(crate) fn absorb(&mut self, view: &mut View, older: usize) -> Result<Absorbed, RunError> {
         self.deaths.sort_unstable();
-        let mut purged = Purged::default();
-        for shelved in &mut view.runs {
+        let mut absorbed = Absorbed::default();
+        for (place, shelved) in view.runs.iter_mut().enumerate() {
             let mut dead = RoaringBitmap::clone(&shelved.dead);
-            self.bury(shelved, &mut dead)?;
+            let mut blocks = Blocks { shelved, last: None, bad: (place < older).then_some(&mut absorbed.bad) };
+            self.bury(&mut blocks, &mut dead)?;
             for stretch in &self.purges {
-                purge(shelved, stretch, &mut dead, &mut purged)?;
+                purge(&mut blocks, stretch, &mut dead, &mut absorbed.purged)?;
             }
             if dead != *shelved.dead {
                 shelved.dead = Arc::new(dead);
                 shelved.stamp = None;
             }
         }
-        Ok(purged)
+        Ok(absorbed)
     }
 
     /// Finds the copies that are no more.
-    fn bury(&self, shelved: &Shelved, dead: &mut RoaringBitmap) -> Result<(), RunError> {
+    fn bury(&self, blocks: &mut Blocks<'_>, dead: &mut RoaringBitmap) -> Result<(), RunError> {
         let numbers: Vec<u64> = self.deaths.iter().map(|(number, _)| number.get()).collect();
-        let mut found = shelved.run.find_numbers(&numbers)?;
+        let mut found = match blocks.shelved.run.find_numbers(&numbers) {
+            Err(RunError::Damaged(damage)) => {
+                blocks.note("a table", RunError::Damaged(damage))?;
+                blocks.find_numbers(&numbers)?
+            }
+            found => found?,
+        };
         found.sort_unstable_by_key(|(_, ordinal)| *ordinal);
-        let mut block = None;
         for (death, ordinal) in found {
             if dead.contains(ordinal) {
                 continue;
             }
-            let at = shelved.run.block_of(ordinal);
-            let block = match &mut block {
-                Some((of, block)) if *of == at => block,
-                other => &mut other.insert((at, shelved.run.block(at)?)).1,
+            let at = blocks.shelved.run.block_of(ordinal);
+            let is_it = match blocks.read(at)? {
+                // Of its copies only this one has been true of late.
+                None => true,
+                Some(block) => match block.by_ordinal(ordinal) {
+                    Some(entry) => run::look(entry.record)?.version == self.deaths[death].1,
+                    None => false,
+                },
             };
-            let Some(entry) = block.by_ordinal(ordinal) else { continue };
-            if run::look(entry.record)?.version == self.deaths[death].1 {
+            if is_it {
                 dead.insert(ordinal);
             }
         }
@@ -111,19 +120,93 @@ impl Fold {
     }
 }
 
-fn purge(shelved: &Shelved, stretch: &Stretch, dead: &mut RoaringBitmap, purged: &mut Purged) -> Result<(), RunError> {
-    let begin = ordinal_of(shelved, &Key::new(stretch.slice, stretch.from))?;
-    let end = ordinal_of(shelved, &Key::new(stretch.slice, stretch.end))?;
+/// What became of deaths and purges.
+#[derive(Default)]
+pub(crate) struct Absorbed {
+    pub(crate) purged: Purged,
+    /// What could not be read.
+    pub(crate) bad: Vec<BadPlace>,
+}
+
+/// The blocks of one run.
+struct Blocks<'a> {
+    shelved: &'a Shelved,
+    /// The one that was read last, with its place: the next job is often in the same one. None, if it is damaged.
+    last: Option<(usize, Option<Block>)>,
+    /// Where damage is noted, if it may be there.
+    bad: Option<&'a mut Vec<BadPlace>>,
+}
+
+impl Blocks<'_> {
+    /// Reads a block; nothing, if it is damaged.
+    fn read(&mut self, at: usize) -> Result<Option<&Block>, RunError> {
+        if self.last.as_ref().is_none_or(|(of, _)| *of != at) {
+            let block = match self.shelved.run.block(at) {
+                Ok(block) => Some(block),
+                Err(error) => {
+                    self.note(&format!("block {at}"), error)?;
+                    None
+                }
+            };
+            self.last = Some((at, block));
+        }
+        Ok(self.last.as_ref().and_then(|(_, block)| block.as_ref()))
+    }
+
+    fn note(&mut self, what: &str, error: RunError) -> Result<(), RunError> {
+        match (&error, &mut self.bad) {
+            (RunError::Damaged(_), Some(bad)) => bad.push(BadPlace::new(self.shelved.run.number, what, &error)),
+            _ => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Finds jobs by their numbers, which come in order, without the table of numbers.
+    fn find_numbers(&mut self, numbers: &[u64]) -> Result<Vec<(usize, u32)>, RunError> {
+        let mut found = Vec::new();
+        for at in 0..self.shelved.run.index.len() {
+            let Some(block) = self.read(at)? else { continue };
+            for entry in (0..).map_while(|place| block.get(place)) {
+                let place = numbers.binary_search(&entry.key.number.get()).ok();
+                found.extend(place.map(|place| (place, entry.ordinal)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// How many jobs come before this key; those of a damaged block do not, if it is in the middle of one.
+    fn before(&mut self, key: &Key) -> Result<u32, RunError> {
+        let run = &self.shelved.run;
+        let at = run.block_from(key);
+        let Some(block) = run.index.get(at) else { return Ok(0) };
+        if *key <= block.first_key {
+            return Ok(block.first);
+        }
+        let first = block.first;
+        let place = self.read(at)?.map_or(0, |block| block.place_of(key));
+        Ok(first + u32::try_from(place).expect("blocks are small"))
+    }
+}
+
+/// Notes that a stretch is no more. What of it is damaged stays: when it was due cannot be told.
+fn purge(
+    blocks: &mut Blocks<'_>,
+    stretch: &Stretch,
+    dead: &mut RoaringBitmap,
+    purged: &mut Purged,
+) -> Result<(), RunError> {
+    let begin = blocks.before(&Key::new(stretch.slice, stretch.from))?;
+    let end = blocks.before(&Key::new(stretch.slice, stretch.end))?;
     let mut ordinal = begin;
     while ordinal < end {
-        let at = shelved.run.block_of(ordinal);
-        let block = shelved.run.block(at)?;
-        let until = end.min(shelved.run.end_of(at));
-        for ordinal in ordinal..until {
-            if let Some(entry) = block.by_ordinal(ordinal)
-                && dead.insert(ordinal)
-            {
-                *purged.entry(minute(entry.key.due_at)).or_default() += u64::from(entry.key.slice.lane != Lane::BURIED);
+        let at = blocks.shelved.run.block_of(ordinal);
+        let until = end.min(blocks.shelved.run.end_of(at));
+        if let Some(block) = blocks.read(at)? {
+            for entry in (ordinal..until).filter_map(|ordinal| block.by_ordinal(ordinal)) {
+                if dead.insert(entry.ordinal) {
+                    let waits = entry.key.slice.lane != Lane::BURIED;
+                    *purged.entry(minute(entry.key.due_at)).or_default() += u64::from(waits);
+                }
             }
         }
         ordinal = until;

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use dwell_core::{JobId, Number, Timestamp};
 
-use super::{Shelved, View};
+use super::{BadPlace, Shelved, View};
 use crate::format::key::{Key, Place, Slice, after_time, first_place};
 use crate::format::record::TopicId;
 use crate::format::run::{self, Block, RunError, id_hash};
@@ -70,7 +70,7 @@ pub(crate) struct Row {
 pub(crate) struct Answered {
     pub(crate) reply: Reply,
     /// What is damaged, and was left out.
-    pub(crate) bad: Vec<String>,
+    pub(crate) bad: Vec<BadPlace>,
     /// Why the answer is worth nothing: the disk did not give what is there.
     pub(crate) failed: Option<String>,
 }
@@ -88,16 +88,16 @@ pub(crate) fn answer(view: &View, question: &Question) -> Answered {
 
 struct Reading<'a> {
     view: &'a View,
-    bad: Vec<String>,
+    bad: Vec<BadPlace>,
     failed: Option<String>,
 }
 
 impl<'a> Reading<'a> {
     fn note(&mut self, shelved: &Shelved, what: &str, error: &RunError) {
-        let told = format!("{}, {what}: {error}", run::name(shelved.run.number));
+        let place = BadPlace::new(shelved.run.number, what, error);
         match error {
-            RunError::Damaged(_) => self.bad.push(told),
-            RunError::Io(_) => self.failed = Some(told),
+            RunError::Damaged(_) => self.bad.push(place),
+            RunError::Io(_) => self.failed = Some(place.told),
         }
     }
 
@@ -231,18 +231,6 @@ impl<'a> Reading<'a> {
         let place = last.as_ref().map_or(0, |(_, block)| block.place_of(key));
         block.first + u32::try_from(place).expect("blocks are small")
     }
-}
-
-/// How many jobs of a run come before this key.
-pub(super) fn ordinal_of(shelved: &Shelved, key: &Key) -> Result<u32, RunError> {
-    let run = &shelved.run;
-    let block = run.block_from(key);
-    let Some(at) = run.index.get(block) else { return Ok(0) };
-    if *key <= at.first_key {
-        return Ok(at.first);
-    }
-    let place = run.block(block)?.place_of(key);
-    Ok(at.first + u32::try_from(place).expect("blocks are small"))
 }
 
 /// A way through one slice of one run.

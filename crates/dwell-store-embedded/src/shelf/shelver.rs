@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use roaring::RoaringBitmap;
 
-use super::fold::{Fold, Purged};
+use super::fold::{Absorbed, Fold, Purged};
 use super::merge::{Merge, Moved, Step};
-use super::{Shelved, View};
+use super::{BadPlace, Shelved, View};
 use crate::clock::Clock;
 use crate::format::dead;
 use crate::format::run::{self, Run, RunError};
@@ -52,6 +52,8 @@ pub(crate) enum Outcome {
         purged: Purged,
         /// Files that nobody needs once a manifest names this view.
         obsolete: Vec<String>,
+        /// What could not be read.
+        bad: Vec<BadPlace>,
     },
     /// Some runs have become one.
     Merged {
@@ -60,6 +62,8 @@ pub(crate) enum Outcome {
         /// Files that nobody needs once a manifest names this view.
         obsolete: Vec<String>,
     },
+    /// What was to be merged cannot be read.
+    Bad(Vec<BadPlace>),
     /// What it was told to fold is not on the shelf.
     Unfolded(String),
     /// Something else could not be done, and will be tried again.
@@ -184,14 +188,14 @@ impl Shelver {
         // What there is of the new run takes room.
         self.storage.remove(&run::name(number)).ok();
         let runs: Vec<u64> = self.merging.take().iter().flat_map(Merge::runs).collect();
-        if let RunError::Damaged(_) = error {
-            let unreadable = |shelved: &&Shelved| {
-                runs.contains(&shelved.run.number)
-                    && (0..shelved.run.index.len()).any(|at| shelved.run.block(at).is_err())
-            };
-            self.bad.extend(self.view.runs.iter().filter(unreadable).map(|shelved| shelved.run.number));
+        if let RunError::Io(_) = error {
+            return self.fail(error);
         }
-        self.fail(error)
+        self.not_before = Some(self.clock.real() + PATIENCE);
+        let merged = self.view.runs.iter().filter(|shelved| runs.contains(&shelved.run.number));
+        let bad: Vec<BadPlace> = merged.flat_map(bad_places).collect();
+        self.bad.extend(bad.iter().map(|place| place.run));
+        Outcome::Bad(bad)
     }
 
     fn next_number(&mut self) -> u64 {
@@ -201,6 +205,7 @@ impl Shelver {
 
     fn fold(&mut self, fold: &mut Fold) -> Result<Outcome, RunError> {
         let mut view = self.view.clone();
+        let written = view.runs.len();
         let reserve = self.reserve.clone();
         if !reserve.make_room_for(fold.reckoned()) {
             return Err(RunError::Io(io::ErrorKind::StorageFull.into()));
@@ -208,10 +213,10 @@ impl Shelver {
         if let Some(run) = reserve.or_spend(|| self.write(fold))? {
             view.runs.push(Shelved { run, dead: Arc::default(), stamp: None });
         }
-        let purged = fold.absorb(&mut view)?;
+        let Absorbed { purged, bad } = fold.absorb(&mut view, written)?;
         let obsolete = self.settle(&mut view)?;
         self.view = view.clone();
-        Ok(Outcome::Folded { view, purged, obsolete })
+        Ok(Outcome::Folded { view, purged, obsolete, bad })
     }
 
     fn write(&mut self, fold: &mut Fold) -> io::Result<Option<Arc<Run>>> {
@@ -283,6 +288,17 @@ impl Shelver {
     fn size(&self, bytes: u64) -> u32 {
         (bytes / self.smallest.max(1)).max(1).ilog(FAN_IN as u64)
     }
+}
+
+/// What of a run cannot be read.
+fn bad_places(shelved: &Shelved) -> Vec<BadPlace> {
+    let run = &shelved.run;
+    let blocks = (0..run.index.len()).filter_map(|at| Some((format!("block {at}"), run.block(at).err()?)));
+    let tables = run.tables().into_iter().flat_map(|(table, file)| {
+        (0..table.pages()).filter_map(move |page| Some(("a table".to_owned(), table.page(file, page).err()?)))
+    });
+    let damaged = blocks.chain(tables).filter(|(_, error)| matches!(error, RunError::Damaged(_)));
+    damaged.map(|(what, error)| BadPlace::new(run.number, &what, &error)).collect()
 }
 
 fn trouble(error: &RunError) -> String {

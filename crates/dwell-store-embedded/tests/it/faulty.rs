@@ -19,6 +19,8 @@ struct Switches {
     hang_syncs: AtomicBool,
     fail_hanging_syncs: AtomicBool,
     hanging: AtomicUsize,
+    hang_shelf: AtomicBool,
+    hanging_reads: AtomicUsize,
     die_after_freeing: AtomicBool,
     dead: AtomicBool,
     emptied: AtomicUsize,
@@ -48,6 +50,18 @@ impl Faulty {
         }
     }
 
+    /// From now on nothing is read from the shelf, until this is taken back.
+    pub(crate) fn hang_shelf(&self, hang: bool) {
+        self.switches.hang_shelf.store(hang, Ordering::SeqCst);
+    }
+
+    /// Waits until somebody reads from the shelf in vain.
+    pub(crate) async fn until_reading(&self) {
+        while self.switches.hanging_reads.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// Nothing is written any more after the first manifest that lets go of a segment.
     pub(crate) fn die_after_freeing(&self) {
         self.switches.die_after_freeing.store(true, Ordering::SeqCst);
@@ -66,6 +80,10 @@ impl Faulty {
     pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
         self.memory.list().unwrap().into_iter().filter(|name| name.starts_with(prefix)).collect()
     }
+
+    fn file(&self, name: &str, file: Arc<dyn StoredFile>) -> Arc<dyn StoredFile> {
+        Arc::new(FaultyFile { file, is_run: name.starts_with("run-"), switches: Arc::clone(&self.switches) })
+    }
 }
 
 impl Storage for Faulty {
@@ -74,7 +92,7 @@ impl Storage for Faulty {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
-        Ok(Arc::new(FaultyFile { file: self.memory.open(name)?, switches: Arc::clone(&self.switches) }))
+        Ok(self.file(name, self.memory.open(name)?))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
@@ -84,7 +102,7 @@ impl Storage for Faulty {
         if name.starts_with("topics-") && self.memory.open(name).is_ok() {
             self.switches.emptied.fetch_add(1, Ordering::SeqCst);
         }
-        Ok(Arc::new(FaultyFile { file: self.memory.create(name)?, switches: Arc::clone(&self.switches) }))
+        Ok(self.file(name, self.memory.create(name)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -111,6 +129,7 @@ impl Storage for Faulty {
 
 struct FaultyFile {
     file: Arc<dyn StoredFile>,
+    is_run: bool,
     switches: Arc<Switches>,
 }
 
@@ -122,7 +141,12 @@ impl StoredFile for FaultyFile {
         self.file.write_at(offset, bytes)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a disk that hangs, on a thread of the store's own")]
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        while self.is_run && self.switches.hang_shelf.load(Ordering::SeqCst) {
+            self.switches.hanging_reads.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.file.read_at(offset, into)
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod backup;
+mod bad_places;
 mod conformance;
 mod corruption;
 mod crashes;
@@ -11,6 +12,7 @@ mod failing;
 mod faulty;
 mod full_disk;
 mod kill;
+mod overtaking;
 mod pressure;
 mod promotions;
 mod refusals;

@@ -145,11 +145,12 @@ impl Engine {
         })
     }
 
-    fn missing_lease(&mut self, known: &Known, request: &LeaseRequest) -> Option<Missing> {
+    fn missing_lease(&self, known: &Known, request: &LeaseRequest) -> Option<Missing> {
         if let LeaseFrom::Number(number) = request.from {
             return self.missing_refs(known, std::iter::once(&JobRef::Number(number)));
         }
-        self.is_short(request).then_some(Missing::Slices)
+        // What else it needs it waits for in line.
+        None
     }
 
     /// Whether a lease must wait for the shelf; then what it needs is wanted.

@@ -23,12 +23,16 @@ impl Engine {
                 self.shelf.trouble = Some(trouble);
                 return;
             }
+            Outcome::Bad(places) => return self.note_bad(places),
             Outcome::Unfolded(trouble) => {
                 self.shelf.trouble = Some(trouble);
                 return self.unfold();
             }
             Outcome::Merged { view, obsolete } => (view, obsolete, None),
-            Outcome::Folded { view, purged, obsolete } => (view, obsolete, Some(purged)),
+            Outcome::Folded { view, purged, obsolete, bad } => {
+                self.note_bad(bad);
+                (view, obsolete, Some(purged))
+            }
         };
         self.shelf.trouble = None;
         self.shelf.next = Some(view);
@@ -57,6 +61,8 @@ impl Engine {
     pub(crate) fn saved(&mut self) {
         let Some(Saving { view, lands }) = self.shelf.saving.pop_front().flatten() else { return };
         if let Some(view) = view {
+            // What was merged away is not there any more to be read.
+            self.shelf.bad.retain(|place| view.runs.iter().any(|shelved| shelved.run.number == place.run));
             self.shelf.view = Arc::new(view);
             self.shelf.generation += 1;
         }

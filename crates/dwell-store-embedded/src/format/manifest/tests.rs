@@ -19,6 +19,7 @@ fn example() -> Manifest {
         clean: Some(CleanStop { last_sequence: 0x99 }),
         folded: 0xaa,
         runs: vec![RunName { run: 0xbb, dead: Some(0xcc) }, RunName { run: 0xdd, dead: None }],
+        bad: vec![BadPlace { run: 0xdd, told: "x".to_owned() }],
     }
 }
 
@@ -35,9 +36,9 @@ fn forged(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
 fn a_manifest_has_its_golden_bytes() {
     assert_eq!(
         hex(&example().encode()),
-        "44774d6601000000740000009ce6e41d1100000000000000220000000000000033000000000000004400000000000000\
+        "44774d660100000082000000e4e4c1c01100000000000000220000000000000033000000000000004400000000000000\
          5500000000000000660000007700000000000000018800000000000000019900000000000000aa0000000000000002000000\
-         bb0000000000000001cc00000000000000dd00000000000000000000000000000000"
+         bb0000000000000001cc00000000000000dd0000000000000000000000000000000001000000dd000000000000000178"
     );
 }
 
@@ -174,11 +175,13 @@ prop_compose! {
         last_sequence: Option<u64>,
         folded: u64,
         runs in prop::collection::vec((any::<u64>(), any::<Option<u64>>()), 0..5),
+        bad in prop::collection::vec((any::<u64>(), "[a-z]{0,9}"), 0..3),
     ) -> Manifest {
         let clean = last_sequence.map(|last_sequence| CleanStop { last_sequence });
         Manifest {
             epoch, first_segment, next_segment, sequence_reserved, number_reserved, topic_ids_reserved, mark, topics,
             clean, folded, runs: runs.into_iter().map(|(run, dead)| RunName { run, dead }).collect(),
+            bad: bad.into_iter().map(|(run, told)| BadPlace { run, told }).collect(),
         }
     }
 }
