@@ -72,7 +72,8 @@ pub enum OpenError {
     TooOld,
     /// Another version, or another number of partitions, has written it.
     #[error(
-        "the keys under {prefix:?} have the layout {found:?}, this server writes {wanted:?}; choose another prefix"
+        "the keys under {prefix:?} have the layout {found:?}, this server writes {wanted:?}: choose another prefix, or let \
+         the release that wrote it work off or export what is there"
     )]
     Layout {
         /// The prefix.

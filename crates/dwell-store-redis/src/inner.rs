@@ -17,7 +17,6 @@ use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::keys::Keys;
 use crate::link::{Call, Link, Trouble, out_of_reach};
-use crate::numbers::Numbers;
 use crate::record::{self, number_bytes, version_bytes};
 use crate::reply::Reply;
 use crate::script::{self, Script};
@@ -42,13 +41,12 @@ pub(crate) struct Inner {
     pub(crate) max_topics: usize,
     pub(crate) waiters: Waiters,
     pub(crate) looks: Looks,
-    pub(crate) numbers: Numbers,
     pub(crate) puts: Puts,
     pub(crate) acks: Acks,
     pub(crate) health: Health,
     pub(crate) closed: AtomicBool,
-    /// The largest count of a number seen.
-    pub(crate) greatest: AtomicU64,
+    /// The largest count seen, of whichever partition.
+    greatest: AtomicU64,
     /// The store's time, and when that was.
     seen: Mutex<(Timestamp, Instant)>,
 }
@@ -134,7 +132,6 @@ impl Inner {
             max_topics,
             waiters: Waiters::default(),
             looks: Looks::none(),
-            numbers: Numbers::default(),
             puts: Puts::default(),
             acks: Acks::default(),
             health,
@@ -148,7 +145,16 @@ impl Inner {
 
     /// A call of a script in a partition.
     pub(crate) fn call(&self, script: &'static Script, partition: usize) -> Call {
-        Call::new(script, self.keys.base(partition), self.clock.argument())
+        let seen = self.greatest.load(Ordering::SeqCst);
+        let mut clock = seen.to_be_bytes()[1..].to_vec();
+        clock.extend_from_slice(self.clock.argument().as_bytes());
+        Call::new(script, self.keys.base(partition), clock)
+    }
+
+    /// Notes the largest count that an answer has shown: none is given out again should the engine forget it, and what is
+    /// put later has a larger number, in whichever partition.
+    pub(crate) fn counted(&self, count: u64) {
+        self.greatest.fetch_max(count, Ordering::SeqCst);
     }
 
     pub(crate) async fn run(&self, call: Call) -> Result<Value, Trouble> {
@@ -334,6 +340,7 @@ impl Inner {
                 continue;
             }
             live.job.version = record::read_version(&answer.bytes()?)?;
+            self.counted(live.job.version.get());
             if let Phase::Leased(lease) = &mut live.job.phase
                 && lease.token.version.get() == 0
             {

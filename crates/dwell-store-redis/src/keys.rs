@@ -31,11 +31,6 @@ impl Keys {
         &self.bases[partition]
     }
 
-    /// The counter of numbers.
-    pub(crate) fn numbers(&self) -> String {
-        format!("{}:numbers", self.prefix)
-    }
-
     /// What version the layout has, and how many partitions.
     pub(crate) fn layout(&self) -> String {
         format!("{}:layout", self.prefix)
@@ -54,11 +49,6 @@ impl Keys {
     /// Which partition the job of a number is in.
     pub(crate) fn of_number(&self, number: Number) -> usize {
         usize::try_from(number.get() % self.partitions() as u64).expect("below the number of partitions")
-    }
-
-    /// The number of the `count`-th job of the store, if it is put into `partition`.
-    pub(crate) fn number(&self, count: u64, partition: usize) -> Option<Number> {
-        Number::new(count.checked_mul(self.partitions() as u64)?.checked_add(partition as u64)?)
     }
 }
 
@@ -111,13 +101,5 @@ mod tests {
         let of = |name: &str| keys.of_topic(&TopicName::new(name).unwrap());
         assert_eq!((of("emails"), of("default"), of("a/b")), (16, 22, 39));
         assert_eq!((keys.base(0), keys.base(63)), ("dwell:{0.bc}", "dwell:{3f.48}"));
-    }
-
-    #[test]
-    fn a_number_names_its_partition() {
-        let keys = Keys::new("dwell", 64);
-        let number = keys.number(1_000, 17).unwrap();
-        assert_eq!((number.get(), keys.of_number(number)), (64_017, 17));
-        assert_eq!(keys.number(1 << 50, 0), None);
     }
 }

@@ -17,7 +17,6 @@ mod clock;
 mod dice;
 mod gather;
 mod link;
-mod numbers;
 mod status;
 
 mod inner;

@@ -35,8 +35,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(script: &'static Script, key: &str, clock: String) -> Self {
-        Self { script, key: key.to_owned(), arguments: vec![clock.into_bytes()] }
+    pub(crate) fn new(script: &'static Script, key: &str, clock: Vec<u8>) -> Self {
+        Self { script, key: key.to_owned(), arguments: vec![clock] }
     }
 
     pub(crate) fn arg(mut self, argument: impl Into<Vec<u8>>) -> Self {

@@ -14,10 +14,9 @@ use dwell_core::{
     LeaseToken, Line, Number, Options, Phase, Priority, Reason, Timestamp, TopicName, Ttl, Ttr, Version,
 };
 
-pub(crate) use bytes::{Unreadable, number_bytes, version_bytes};
+pub(crate) use bytes::{Reader, Unreadable, Writer, number_bytes, version_bytes};
 pub(crate) use rules::{read_policy, write_policy};
 
-use bytes::{Reader, Writer};
 use rules::{read_retry, read_target, write_retry, write_target};
 
 /// Bodies over this many bytes are kept apart, so that scripts that read blobs stay quick.
@@ -32,9 +31,11 @@ pub(crate) const REPLACED: u8 = 4;
 
 /// It has a ttr, a ttl or a target of its own.
 const EXTRAS: u8 = 8;
+/// It has a retry policy, a target or headers of its own.
+const RULES: u8 = 16;
 
-/// Bytes of a blob before its priority: version, creation and due time, which scripts fill in.
-const STAMP: usize = 7 + 6 + 6;
+/// Bytes of a blob before its priority: creation and due time, which scripts fill in.
+const STAMP: usize = 6 + 6;
 
 /// In place of the length of the last error: there was none.
 const NO_ERROR: u64 = 0xffff;
@@ -48,7 +49,8 @@ pub(crate) struct Parts {
 /// What of a job goes into its blob.
 pub(crate) struct Sent<'a> {
     pub(crate) topic: &'a TopicName,
-    pub(crate) id: &'a JobId,
+    /// None of a job that the script names by its number.
+    pub(crate) id: Option<&'a JobId>,
     pub(crate) priority: Priority,
     pub(crate) options: &'a Options,
     pub(crate) headers: &'a Headers,
@@ -63,21 +65,24 @@ impl Sent<'_> {
         flags |= if matches!(self.body, Body::Bytes(_)) { BYTES } else { 0 };
         flags |= if replaces { REPLACED } else { 0 };
         let mut writer = Writer::default();
-        let Options { ttr, ttl, deliver_to, .. } = self.options;
+        let Options { ttr, ttl, retry, deliver_to } = self.options;
         let has_extras = ttr.is_some() || ttl.is_some() || deliver_to.is_some();
-        flags |= if has_extras { EXTRAS } else { 0 };
+        let has_rules = retry.is_some() || deliver_to.is_some() || self.headers.iter().next().is_some();
+        flags |= if has_extras { EXTRAS } else { 0 } | if has_rules { RULES } else { 0 };
         writer.uint(self.priority.0.into(), 4).uint(request & 0xffff_ffff, 4).uint(flags.into(), 1);
         if has_extras {
             writer.uint(ttr.map_or(0, Ttr::as_millis), 4).uint(ttl.map_or(0, Ttl::as_millis), 6);
             writer.uint(Line::of(deliver_to.as_ref()).index().into(), 2);
         }
         writer.uint(self.body.len() as u64, if apart { 4 } else { 2 });
-        writer.short(self.topic.as_str().as_bytes()).short(self.id.as_str().as_bytes());
-        write_retry(&mut writer, self.options.retry.as_ref());
-        write_target(&mut writer, self.options.deliver_to.as_ref());
-        writer.uint(self.headers.iter().count() as u64, 2);
-        for (name, value) in self.headers.iter() {
-            writer.sized(name.as_bytes(), 2).sized(value.as_bytes(), 2);
+        writer.short(self.topic.as_str().as_bytes()).short(self.id.map_or(&[], |id| id.as_str().as_bytes()));
+        if has_rules {
+            write_retry(&mut writer, retry.as_ref());
+            write_target(&mut writer, deliver_to.as_ref());
+            writer.uint(self.headers.iter().count() as u64, 2);
+            for (name, value) in self.headers.iter() {
+                writer.sized(name.as_bytes(), 2).sized(value.as_bytes(), 2);
+            }
         }
         let body = if apart {
             self.body.as_bytes().to_vec()
@@ -92,7 +97,7 @@ impl Sent<'_> {
 /// A job's blob as it is, stamp included: for a change that rewrites it.
 pub(crate) fn whole_blob(job: &Job, stamp: &[u8]) -> Parts {
     let Job { topic, id, priority, options, headers, body, .. } = job;
-    let parts = Sent { topic, id, priority: *priority, options, headers, body }.parts(0, false);
+    let parts = Sent { topic, id: Some(id), priority: *priority, options, headers, body }.parts(0, false);
     let mut blob = stamp[..STAMP.min(stamp.len())].to_vec();
     blob.extend_from_slice(&parts.blob);
     Parts { blob, ..parts }
@@ -139,7 +144,7 @@ pub(crate) fn write_state(job: &Job, request: u64) -> Vec<u8> {
 /// without it, such a job is read as if it had none.
 pub(crate) fn read_job(number: Number, blob: &[u8], state: &[u8], apart: Option<&[u8]>) -> Result<Job, Unreadable> {
     let mut reader = Reader::new(blob, "job");
-    let (version, created_at, due_at) = (reader.version()?, reader.time()?, reader.time()?);
+    let (created_at, due_at) = (reader.time()?, reader.time()?);
     let priority = Priority(reader.u32()?);
     reader.raw(4)?;
     let flags = reader.u8()?;
@@ -152,8 +157,12 @@ pub(crate) fn read_job(number: Number, blob: &[u8], state: &[u8], apart: Option<
     let length = reader.uint(if flags & APART == 0 { 2 } else { 4 })?;
     let topic = reader.named(TopicName::new)?;
     let id = reader.named(JobId::new)?;
-    let options = Options { ttr, ttl, retry: read_retry(&mut reader)?, deliver_to: read_target(&mut reader)? };
-    let headers = read_headers(&mut reader)?;
+    let (mut retry, mut deliver_to, mut headers) = (None, None, Headers::default());
+    if flags & RULES != 0 {
+        (retry, deliver_to) = (read_retry(&mut reader)?, read_target(&mut reader)?);
+        headers = read_headers(&mut reader)?;
+    }
+    let options = Options { ttr, ttl, retry, deliver_to };
     let is_apart = flags & APART != 0;
     let body: Arc<[u8]> = if is_apart { apart.unwrap_or_default().into() } else { reader.rest().into() };
     if body.len() as u64 != length && !(is_apart && apart.is_none()) {
@@ -164,7 +173,8 @@ pub(crate) fn read_job(number: Number, blob: &[u8], state: &[u8], apart: Option<
         topic,
         id,
         number,
-        version,
+        // Until something happens to it, whereupon it has a state.
+        version: first_version(number),
         phase: Phase::Waiting,
         created_at,
         due_at,
@@ -258,6 +268,11 @@ pub(crate) fn read_done(topic: &TopicName, id: &JobId, bytes: &[u8]) -> Result<D
     };
     reader.end()?;
     Ok(done)
+}
+
+/// The version of a job that nothing has happened to: its number.
+pub(crate) fn first_version(number: Number) -> Version {
+    Version::new(number.get()).expect("numbers are as small as versions")
 }
 
 /// A version from its place in a record.

@@ -45,13 +45,12 @@ macro_rules! scripts {
 }
 
 scripts! {
-    PUT: "put", Some(3), true, true;
-    LEASE: "lease", Some(10), true, false;
+    PUT: "put", Some(1), true, true;
+    LEASE: "lease", Some(1), true, false;
     ACK: "ack", Some(1), true, false;
     MOVE: "move", Some(1), true, false;
     POLICY: "policy", None, true, false;
     PURGE: "purge", None, true, false;
-    RESERVE: "reserve", None, false, true;
     READ: "read", None, false, false;
     OVERDUE: "overdue", None, false, false;
     AGENDA: "agenda", None, false, false;

@@ -34,6 +34,10 @@ impl Writer {
         self.uint(version.get(), 7)
     }
 
+    pub(crate) fn number(&mut self, number: Number) -> &mut Self {
+        self.uint(number.get(), 7)
+    }
+
     /// Text or bytes of at most 255.
     pub(crate) fn short(&mut self, bytes: &[u8]) -> &mut Self {
         self.sized(bytes, 1)
@@ -98,6 +102,15 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn secret(&mut self) -> Result<u64, Unreadable> {
         self.uint(8)
+    }
+
+    /// Three lengths of 4 bytes each.
+    pub(crate) fn lengths(&mut self) -> Result<[usize; 3], Unreadable> {
+        let mut lengths = [0; 3];
+        for length in &mut lengths {
+            *length = usize::try_from(self.uint(4)?).map_err(|_| self.wrong())?;
+        }
+        Ok(lengths)
     }
 
     pub(crate) fn sized(&mut self, width: usize) -> Result<&'a [u8], Unreadable> {

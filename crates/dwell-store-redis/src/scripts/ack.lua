@@ -1,25 +1,25 @@
 -- Acks up to 100 leases.
 --
 -- KEYS   1 the partition
--- ARGV   1 clock  2 "1" if this may be a repeat, else "0"; then for each lease 2 values: number, version and secret
--- RETURN an answer a lease: 1 done, 0 lost
+-- ARGV   1 clock  2 "1" if this may be a repeat, else "0"  3 for each lease number (7), version (7) and secret (8)
+-- RETURN a string, a byte a lease: "1" done, "0" lost
 -- ATOMIC One script, one slot: the token is compared and the job removed in one step.
 -- AGAIN  A repeat that finds no job answers that it is done.
 
 local numbers = {}
-for i = 3, #ARGV, 2 do numbers[#numbers + 1] = ARGV[i] end
+for i = 1, #ARGV[3], 22 do numbers[#numbers + 1] = sub(ARGV[3], i, i + 6) end
 local blobs = call('HMGET', P .. ':jobs', unpack(numbers))
 local states = call('HMGET', P .. ':state', unpack(numbers))
 local answers, gone, bodies, ids, last = {}, {}, {}, {}, nil
 for k, number in ipairs(numbers) do
-    local b = blobs[k] and read_blob(blobs[k])
+    local b = blobs[k] and read_blob(number, blobs[k])
     local t = b and open(b.topic)
     local s = t and read_state(states[k], b)
     if not b or gone[number] then
-        answers[k] = ARGV[2] == '1' and 1 or 0
-    elseif t and s.phase == 'l' and s.token == ARGV[k * 2 + 2] and s.expires > at then
+        answers[k] = ARGV[2] == '1' and '1' or '0'
+    elseif t and s.phase == 'l' and s.token == sub(ARGV[3], k * 22 - 14, k * 22) and s.expires > at then
         if t.keepd > 0 then
-            last = (last or versions(#numbers)) + 1
+            last = (last or counts(#numbers)) + 1
             remember(t, number, last, b, s, s.attempt)
         end
         if t.inflight > 0 then t.wake = true end
@@ -30,9 +30,9 @@ for k, number in ipairs(numbers) do
         if b.flags % 2 == 1 then bodies[#bodies + 1] = number end
         gone[number] = true
         gone[#gone + 1] = number
-        answers[k] = 1
+        answers[k] = '1'
     else
-        answers[k] = 0
+        answers[k] = '0'
     end
 end
 if #gone > 0 then
@@ -47,4 +47,4 @@ if #gone > 0 then
     if #bodies > 0 then call('HDEL', P .. ':bodies', unpack(bodies)) end
     close()
 end
-return answers
+return table.concat(answers)

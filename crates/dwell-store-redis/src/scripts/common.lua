@@ -1,8 +1,9 @@
 -- What every script begins with: the clock, the records, a topic's sets, and how a job is put into them and taken out.
 --
--- KEYS[1] is the partition's base, which is itself a key: the counter of versions. Every other key a script touches is
--- made from it and has its hash tag, so that all of them are in one slot. ARGV[1] is the clock: "0", or what tests add
--- to the engine's time in milliseconds, or "=" and the time itself.
+-- KEYS[1] is the partition's base, which is itself a key: the partition's counter. Every other key a script touches is
+-- made from it and has its hash tag, so that all of them are in one slot. ARGV[1] begins with 7 bytes, the largest count
+-- of any partition that the caller has seen; then comes the clock: "0", or what tests add to the engine's time in
+-- milliseconds, or "=" and the time itself.
 
 local P = KEYS[1]
 local call = redis.call
@@ -15,22 +16,24 @@ local function text(number) return string.format('%.0f', number) end
 local time = call('TIME')
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local at, up
-if sub(ARGV[1], 1, 1) == '=' then
-    at = tonumber(sub(ARGV[1], 2))
+if byte(ARGV[1], 8) == 61 then
+    at = tonumber(sub(ARGV[1], 9))
     up = at
 else
-    at = math.floor(micros / 1000) + tonumber(ARGV[1])
-    up = math.ceil(micros / 1000) + tonumber(ARGV[1])
+    local moved = tonumber(sub(ARGV[1], 8))
+    at = math.floor(micros / 1000) + moved
+    up = math.ceil(micros / 1000) + moved
 end
 
--- Versions grow, also over a fail-over that lost the newest: they are never behind the engine's time, of which they take
--- 1,024 a millisecond.
-local BEGIN = 1704067200000
-local function versions(count)
-    local least = math.floor((micros - BEGIN * 1000) * 1.024)
-    local last = tonumber(call('SET', P, text(least + count), 'GET') or '0')
+-- Takes so many counts, of which versions and numbers are made; the one before the first. They grow, also over a fail-over
+-- that lost the newest: they are behind neither the engine's time, of which they take two a microsecond, nor what the
+-- caller has seen.
+local BEGIN = 1704067200000000
+local function counts(many)
+    local least = math.max((micros - BEGIN) * 2, (unpack_('>I7', ARGV[1])))
+    local last = tonumber(call('SET', P, text(least + many), 'GET') or '0')
     if last <= least then return least end
-    call('SET', P, text(last + count))
+    call('SET', P, text(last + many))
     return last
 end
 
@@ -39,27 +42,31 @@ local function head(key, place)
     return first[2] and tonumber(first[2]) or nil, first[1]
 end
 
--- A topic's record, read once a script. `n` jobs of its `due` set, those up to (`cs`, `cn`), are in their ready sets.
+-- A topic's record, read once a script. `n` jobs of its `due` set, those up to (`cs`, `cn`), are in their ready sets. It has
+-- few fields, because each is searched for: what its policy and pause say is one, what moves with its jobs another.
+local RULE, MARK = '>I7I4I6I4I6I7I6I6I1', '>I6I7I6I7I6'
 local opened = {}
 local function open(name)
     local t = opened[name]
     if t ~= nil then return t end
     local key = P .. ':t:' .. name
-    local f = call('HMGET', key, 'pause', 'ttr', 'ttl', 'inflight', 'rate', 'burst', 'level', 'filled', 'keepb',
-        'keepd', 'push', 'cs', 'cn', 'n', 'policy')
+    local f = call('HMGET', key, 'rule', 'mark', 'policy')
     if not f[1] then
         opened[name] = false
         return false
     end
-    t = {
-        name = name, key = key, pause = tonumber(f[1]), ttr = tonumber(f[2]), ttl = tonumber(f[3]),
-        inflight = tonumber(f[4]), rate = tonumber(f[5]), burst = tonumber(f[6]), level = tonumber(f[7]),
-        filled = tonumber(f[8]), keepb = tonumber(f[9]), keepd = tonumber(f[10]), push = f[11] == '1',
-        cs = tonumber(f[12]), cn = tonumber(f[13]), n = tonumber(f[14]), policy = f[15], totals = {},
-    }
+    t = { name = name, key = key, policy = f[3], totals = {} }
+    t.pause, t.ttr, t.ttl, t.inflight, t.rate, t.burst, t.keepb, t.keepd, t.push = unpack_(RULE, f[1])
+    t.cs, t.cn, t.n, t.level, t.filled = unpack_(MARK, f[2])
+    t.pause, t.keepb, t.push, t.cs = t.pause - 1, t.keepb - 1, t.push == 1, t.cs - 1
     opened[name] = t
     return t
 end
+
+local function rule_of(t)
+    return pack(RULE, t.pause + 1, t.ttr, t.ttl, t.inflight, t.rate, t.burst, t.keepb + 1, t.keepd, t.push and 1 or 0)
+end
+local function mark_of(t) return pack(MARK, t.cs + 1, t.cn, t.n, t.level, t.filled) end
 
 local function count(t, what, by)
     t.totals[what] = (t.totals[what] or 0) + by
@@ -95,12 +102,7 @@ end
 local function close()
     for _, t in pairs(opened) do
         if t then
-            if t.moved and t.rate > 0 then
-                call('HSET', t.key, 'cs', text(t.cs), 'cn', text(t.cn), 'n', t.n, 'level', text(t.level), 'filled',
-                    text(t.filled))
-            elseif t.moved then
-                call('HSET', t.key, 'cs', text(t.cs), 'cn', text(t.cn), 'n', t.n)
-            end
+            if t.moved then call('HSET', t.key, 'mark', mark_of(t)) end
             for what, by in pairs(t.totals) do call('HINCRBY', t.key, what, by) end
             if t.recount then
                 local passage = next_passage(t)
@@ -122,13 +124,14 @@ local function close()
     end
 end
 
--- The head of a blob. What few jobs set is there only if they do.
-local function read_blob(blob)
-    local b = { raw = blob, version = sub(blob, 1, 7), rid = sub(blob, 24, 27), flags = byte(blob, 28) }
-    b.created, b.due, b.priority = unpack_('>I6I6I4', blob, 8)
+-- The head of a blob. What few jobs set is there only if they do. A job that nothing has happened to has its number for a
+-- version.
+local function read_blob(number, blob)
+    local b = { raw = blob, version = number, flags = byte(blob, 21) }
+    b.created, b.due, b.priority = unpack_('>I6I6I4', blob)
     b.ttr, b.ttl, b.line = 0, 0, 0
-    local next = 29
-    if b.flags % 16 >= 8 then b.ttr, b.ttl, b.line, next = unpack_('>I4I6I2', blob, 29) end
+    local next = 22
+    if b.flags % 16 >= 8 then b.ttr, b.ttl, b.line, next = unpack_('>I4I6I2', blob, 22) end
     b.length, next = unpack_(b.flags % 2 == 1 and '>I4' or '>I2', blob, next)
     local name = byte(blob, next)
     b.topic = sub(blob, next + 1, next + name)
@@ -253,7 +256,7 @@ end
 local function fetch(number)
     local blob = call('HGET', P .. ':jobs', number)
     if not blob then return nil end
-    local b = read_blob(blob)
+    local b = read_blob(number, blob)
     return b, read_state(call('HGET', P .. ':state', number), b)
 end
 

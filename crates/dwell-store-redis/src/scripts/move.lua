@@ -10,7 +10,7 @@
 --        finds no job to remove answers that it is done.
 
 local answers = {}
-local last = versions((#ARGV - 2) / 6)
+local last = counts((#ARGV - 2) / 6)
 for i = 3, #ARGV, 6 do
     local number, wanted, state, blob = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
     local b, s = fetch(number)
@@ -33,7 +33,7 @@ for i = 3, #ARGV, 6 do
                 call('HSET', P .. ':jobs', number, blob)
                 if b.flags % 2 == 1 then call('HDEL', P .. ':bodies', number) end
                 if ARGV[i + 4] ~= '' then call('HSET', P .. ':bodies', number, ARGV[i + 4]) end
-                b = read_blob(blob)
+                b = read_blob(number, blob)
             end
             call('HSET', P .. ':state', number, state)
             place(t, number, b, read_state(state, b))

@@ -25,7 +25,7 @@ for i = 1, #members, 2 do
     if ARGV[3] == 'ready' and tonumber(members[i + 1]) > at then break end
     local number = sub(members[i], 1, 7)
     local blob = call('HGET', P .. ':jobs', number)
-    local b = read_blob(blob)
+    local b = read_blob(number, blob)
     bytes = bytes + b.length
     if #jobs == most or (room >= 0 and bytes > room and #jobs > 0) then
         more = 1

@@ -29,7 +29,7 @@ local function look(t, line, allowed)
     local entries = call('ZRANGE', ready_key(t, line), 0, math.min(most, allowed) - 1, 'WITHSCORES')
     for i = 1, #entries, 2 do
         local number = sub(entries[i], 7)
-        local b = read_blob(call('HGET', P .. ':jobs', number))
+        local b = read_blob(number, call('HGET', P .. ':jobs', number))
         heads[#heads + 1] =
             { t.name, line, tonumber(entries[i + 1]), unpack_('>I6', entries[i]), number, b.length }
     end

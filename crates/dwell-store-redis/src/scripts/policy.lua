@@ -15,8 +15,7 @@ local what, given = ARGV[3], ARGV[4]
 if not t and what == 'pause' and given == 'off' then return { 0, 0 } end
 if not t then
     local policy = what == 'policy' and given or ARGV[13]
-    call('HSET', key, 'pause', 0, 'ttr', 0, 'ttl', 0, 'inflight', 0, 'rate', 0, 'burst', 0, 'level', 0, 'filled', 0,
-        'keepb', -1, 'keepd', 0, 'push', 0, 'cs', -1, 'cn', 0, 'n', 0, 'policy', policy)
+    call('HSET', key, 'rule', pack(RULE, 1, 0, 0, 0, 0, 0, 0, 0, 0), 'mark', pack(MARK, 0, 0, 0, 0, 0), 'policy', policy)
     call('ZADD', P .. ':topics', 0, ARGV[2])
     opened[ARGV[2]] = nil
     t = open(ARGV[2])
@@ -30,7 +29,7 @@ if what == 'pause' then
         local millis = tonumber(given)
         t.pause = millis == 0 and at or up + millis
     end
-    call('HSET', key, 'pause', text(t.pause))
+    call('HSET', key, 'rule', rule_of(t))
     t.wake = true
 elseif what == 'policy' then
     local rate = tonumber(ARGV[8])
@@ -41,10 +40,9 @@ elseif what == 'policy' then
     if ttl == 0 and t.ttl > 0 then call('UNLINK', key .. ':ttl') end
     if ttl > 0 and t.ttl == 0 then call('HSET', key, 'indexed', '-1 0') end
     if keepd == 0 then call('UNLINK', key .. ':done', key .. ':donez') end
-    call('HSET', key, 'policy', given, 'ttr', ARGV[5], 'ttl', ARGV[6], 'inflight', ARGV[7], 'rate', ARGV[8], 'burst',
-        ARGV[9], 'keepb', ARGV[10], 'keepd', ARGV[11], 'push', ARGV[12])
-    t.ttl, t.keepb, t.keepd, t.push = ttl, tonumber(ARGV[10]), keepd, ARGV[12] == '1'
+    t.ttr, t.ttl, t.keepb, t.keepd, t.push = tonumber(ARGV[5]), ttl, tonumber(ARGV[10]), keepd, ARGV[12] == '1'
     t.rate, t.burst, t.inflight = rate, tonumber(ARGV[9]), tonumber(ARGV[7])
+    call('HSET', key, 'rule', rule_of(t), 'policy', given)
     if t.push then call('SADD', P .. ':push', t.name) end
     t.wake, t.recount = true, true
 end

@@ -36,7 +36,7 @@ for i = 3, #ARGV, 2 do
     if done then
         answer = { 2, done }
     elseif blob then
-        local b = read_blob(blob)
+        local b = read_blob(number, blob)
         t = open(b.topic)
         local body = ''
         local fits = true

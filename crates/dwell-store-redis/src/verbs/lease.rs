@@ -1,7 +1,8 @@
 //! Handing out.
 //!
-//! A lease of one topic is one call, also for several who ask at a time. Over several topics, or for a courier, the heads are looked at first, and what is
-//! best is then leased topic by topic: each lease chooses again, so what was seen is only how many to ask each for.
+//! A lease of one topic is one call, also for several who ask at a time. Over several topics, or for a courier, the heads
+//! are looked at first, and what is best is then leased topic by topic: each lease chooses again, so what was seen is only
+//! how many to ask each for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use dwell_core::{
 use futures_util::future::try_join_all;
 
 use crate::inner::{Act, CALL_BYTES, CALL_JOBS, Inner, Looked, Place};
-use crate::record;
+use crate::record::{self, Reader, Writer};
 use crate::reply::Reply;
 use crate::script;
 
@@ -46,6 +47,18 @@ struct Head {
 struct Ask<'a> {
     jobs: usize,
     request: &'a LeaseRequest,
+}
+
+/// What one call of a lease gave.
+struct Given {
+    /// Nothing, because time has done things that must be seen to first.
+    late: bool,
+    /// From when on there may be more, as far as is known.
+    next: Option<Timestamp>,
+    /// A job did not fit the call.
+    more: bool,
+    /// For whom of those who asked, and what.
+    jobs: Vec<(usize, JobView)>,
 }
 
 /// How much one call of a lease may take.
@@ -103,24 +116,21 @@ impl Inner {
             let jobs = (most - attempt.jobs.len()).min(CALL_JOBS);
             let asks = [Ask { jobs, request }];
             let share = Share { asks: &asks, bytes: left, first: attempt.jobs.is_empty(), anyway };
-            let mut reply = self.lease_call(topic, line, &share).await?;
-            if reply.int()? == 1 {
+            let given = self.lease_call(topic, line, &share).await?;
+            if given.late {
                 anyway |= !self.pass_topic(topic, 1).await?;
                 continue;
             }
-            let (next, policy, rows, more) = (reply.maybe_time()?, reply.bytes()?, reply.rows()?, reply.int()? == 1);
-            if rows.is_empty() {
-                attempt.sooner(next);
+            if given.jobs.is_empty() {
+                attempt.sooner(given.next);
                 break;
             }
-            let policy = record::read_policy(&policy)?;
-            let got = rows.len();
-            for mut row in rows {
-                let view = self.read_leased(&mut row, &policy)?;
+            let got = given.jobs.len();
+            for (_, view) in given.jobs {
                 left = left.saturating_sub(view.job.body.len());
                 attempt.jobs.push(hand_over(view, request.auto_ack));
             }
-            if got < jobs && !more {
+            if got < jobs && !given.more {
                 break;
             }
         }
@@ -137,28 +147,21 @@ impl Inner {
         let asks: Vec<Ask<'_>> = requests.iter().map(|request| Ask { jobs: request.max as usize, request }).collect();
         let mut attempts: Vec<Attempt> = requests.iter().map(|_| Attempt::default()).collect();
         let mut anyway = false;
-        let (next, policy, rows, more) = loop {
+        let given = loop {
             let share = Share { asks: &asks, bytes: limits::MAX_ANSWER_BYTES, first: true, anyway };
-            let mut reply = self.lease_call(topic, Line::PULL, &share).await?;
-            if reply.int()? == 0 {
-                break (reply.maybe_time()?, reply.bytes()?, reply.rows()?, reply.int()? == 1);
+            let given = self.lease_call(topic, Line::PULL, &share).await?;
+            if !given.late {
+                break given;
             }
             anyway |= !self.pass_topic(topic, 1).await?;
         };
-        if rows.is_empty() {
-            return Ok((attempts, next));
-        }
-        let policy = record::read_policy(&policy)?;
         let (mut last, mut bytes) = (0, 0);
-        for mut row in rows {
-            let view = self.read_leased(&mut row, &policy)?;
-            let whom = usize::try_from(row.count()?).ok().and_then(|whom| whom.checked_sub(1));
-            let whom = whom.filter(|whom| *whom < attempts.len()).ok_or(record::Unreadable("answer"))?;
+        for (whom, view) in given.jobs {
             bytes = view.job.body.len() + if whom == last { bytes } else { 0 };
             last = whom;
             attempts[whom].jobs.push(hand_over(view, requests[whom].auto_ack));
         }
-        if more {
+        if given.more {
             let (request, left) = (&requests[last], limits::MAX_ANSWER_BYTES.saturating_sub(bytes));
             let most = request.max as usize;
             let added = self.lease_more(topic, Line::PULL, request, most, left, &mut attempts[last]).await;
@@ -167,31 +170,53 @@ impl Inner {
                 tracing::debug!(%error, "a lease got fewer jobs than there are");
             }
         }
-        Ok((attempts, next))
+        Ok((attempts, given.next))
     }
 
-    async fn lease_call(&self, topic: &TopicName, line: Line, share: &Share<'_>) -> Result<Reply, StoreError> {
+    async fn lease_call(&self, topic: &TopicName, line: Line, share: &Share<'_>) -> Result<Given, StoreError> {
         let jobs: usize = share.asks.iter().map(|ask| ask.jobs).sum();
         let secrets: Vec<u8> = (0..jobs.min(CALL_JOBS)).flat_map(|_| self.dice.roll().to_be_bytes()).collect();
         let request = share.asks[0].request;
-        let call = self.call(&script::LEASE, self.keys.of_topic(topic)).arg(topic.as_str());
-        let call = call.int(line.index().into()).flag(matches!(request.from, LeaseFrom::Push(_)));
-        let call = call.int(CALL_BYTES as u64).int(self.defaults.ttr.as_millis()).flag(request.auto_ack);
-        let call = call.arg(self.dice.roll().to_be_bytes()).flag(share.anyway).arg(secrets).flag(false);
-        let mut call = call.int(share.bytes as u64).flag(share.first);
+        let flags = [matches!(request.from, LeaseFrom::Push(_)), request.auto_ack, share.anyway, share.first];
+        let flags = (0..).zip(flags).map(|(bit, flag)| u64::from(flag) << bit).sum();
+        let mut asked = Writer::default();
+        asked.uint(line.index().into(), 2).uint(flags, 1).uint(self.defaults.ttr.as_millis(), 4);
+        asked.uint(CALL_BYTES as u64, 4).uint(share.bytes as u64, 4);
         for Ask { jobs, request } in share.asks {
-            let consumer = request.consumer.as_ref().map_or("", |consumer| consumer.as_str());
-            call = call.int(*jobs as u64).int(request.ttr.map_or(0, Ttr::as_millis)).arg(consumer);
+            asked.uint(*jobs as u64, 4).uint(request.ttr.map_or(0, Ttr::as_millis), 4);
+            asked.short(request.consumer.as_ref().map_or(&[], |consumer| consumer.as_str().as_bytes()));
         }
-        let mut reply = self.ask(call).await?;
-        self.saw(reply.time()?);
-        Ok(reply)
+        let call = self.call(&script::LEASE, self.keys.of_topic(topic)).flag(false).arg(topic.as_str());
+        let call = call.arg(self.dice.roll().to_be_bytes()).arg(secrets).arg(asked.into_bytes());
+        let reply = crate::reply::bytes(self.run(call).await?)?;
+        let given = self.read_given(&reply, share.asks.len())?;
+        for (_, view) in &given.jobs {
+            self.counted(view.job.version.get());
+        }
+        Ok(given)
     }
 
-    fn read_leased(&self, row: &mut Reply, policy: &dwell_core::TopicPolicy) -> Result<JobView, StoreError> {
-        let (number, blob, state, body) = (row.number()?, row.bytes()?, row.bytes()?, row.bytes()?);
-        let job = record::read_job(number, &blob, &state, Some(&body))?;
-        Ok(JobView::new(job, self.about_now(), &self.rules(policy)))
+    fn read_given(&self, reply: &[u8], asks: usize) -> Result<Given, StoreError> {
+        let mut reply = Reader::new(reply, "answer");
+        let now = reply.time()?;
+        self.saw(now);
+        let late = reply.u8()? == 1;
+        let next = Some(reply.time()?).filter(|next| *next > Timestamp::EPOCH);
+        let (more, policy) = (reply.u8()? == 1, reply.sized(4)?);
+        let mut jobs = Vec::new();
+        if reply.end().is_err() {
+            let policy = record::read_policy(policy)?;
+            let rules = self.rules(&policy);
+            while reply.end().is_err() {
+                let whom = usize::from(reply.u8()?).checked_sub(1).filter(|whom| *whom < asks);
+                let whom = whom.ok_or(reply.wrong())?;
+                let (number, [blob, state, body]) = (reply.number()?, reply.lengths()?);
+                let (blob, state, body) = (reply.raw(blob)?, reply.raw(state)?, reply.raw(body)?);
+                let job = record::read_job(number, blob, state, Some(body))?;
+                jobs.push((whom, JobView::new(job, now, &rules)));
+            }
+        }
+        Ok(Given { late, next, more, jobs })
     }
 
     /// Leases the best heads of several queues.

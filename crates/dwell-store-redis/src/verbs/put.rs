@@ -5,19 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use dwell_core::{
-    Existing, Found, JobId, NewId, NewJob, Number, PutError, PutOutcome, PutPlan, Receipt, State, StoreError,
-    Timestamp, TopicError, TopicName, TopicPolicy, When, limits, put,
+    Existing, Found, NewId, NewJob, Number, PutError, PutOutcome, PutPlan, Receipt, State, StoreError, Timestamp,
+    TopicError, TopicName, TopicPolicy, When, limits, put,
 };
 use futures_util::future::try_join_all;
 
 use crate::gather::{FEW, Gather, Part, together};
 use crate::inner::{Act, CALL_BYTES, CALL_JOBS, Inner, Looked, Place};
-use crate::link::Trouble;
-use crate::record::{self, Sent, number_bytes, version_bytes};
-use crate::reply::Reply;
+use crate::link::{Call, Trouble};
+use crate::record::{self, Reader, Sent, Writer, number_bytes, version_bytes};
 use crate::script;
 
 type Answer = Result<PutOutcome, PutError>;
@@ -32,8 +30,6 @@ type PutAnswer = (Vec<Item>, Result<Result<Vec<Said>, PutError>, StoreError>);
 pub(crate) struct Item {
     place: usize,
     new: NewJob,
-    id: JobId,
-    number: Number,
     /// Tells a put that is sent again from another one.
     request: u64,
     /// Uniform; for its jitter.
@@ -58,43 +54,40 @@ impl Inner {
     pub(crate) async fn put(self: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Vec<Answer>, StoreError> {
         let mut answers: Vec<Option<Answer>> = Vec::new();
         answers.resize_with(jobs.len(), || None);
-        let mut topics: BTreeMap<TopicName, Vec<Item>> = BTreeMap::new();
-        let first = match self.numbers.take(jobs.len(), |wanted| self.reserve(wanted)).await {
-            Ok(first) => first,
-            Err(Trouble::Full) => return Ok(vec![Err(PutError::StorageFull); jobs.len()]),
-            Err(trouble) => return Err(trouble.into()),
-        };
+        let mut items = Vec::with_capacity(jobs.len());
         for (place, new) in jobs.into_iter().enumerate() {
             if new.body.len() > limits::MAX_BODY && new.if_match.is_none() {
                 answers[place] = Some(Err(PutError::TooLarge));
                 continue;
             }
-            let item = self.item(place, new, first + 1 + place as u64)?;
-            topics.entry(item.new.topic.clone()).or_default().push(item);
+            items.push(Item { place, new, request: self.dice.roll(), random: self.dice.roll() });
         }
-        let done = topics.into_iter().map(|(topic, items)| self.put_into(topic, items));
-        for (place, answer) in try_join_all(done).await?.into_iter().flatten() {
+        for (place, answer) in self.put_items(items).await? {
             answers[place] = Some(answer);
         }
         Ok(answers.into_iter().map(|answer| answer.expect("every item is answered")).collect())
     }
 
-    fn item(&self, place: usize, new: NewJob, count: u64) -> Result<Item, StoreError> {
-        let number = self.keys.number(count, self.keys.of_topic(&new.topic));
-        let number = number.ok_or_else(|| StoreError::Failed { detail: "all numbers are used up".to_owned() })?;
-        let id = new.id.clone().resolve(number);
-        Ok(Item { place, new, id, number, request: self.dice.roll(), random: self.dice.roll() })
-    }
-
-    /// Takes a row of numbers; the count before the first.
-    async fn reserve(&self, jobs: usize) -> Result<u64, Trouble> {
-        let call = crate::link::Call::new(&script::RESERVE, &self.keys.numbers(), self.clock.argument());
-        let seen = self.greatest.load(Ordering::SeqCst);
-        let value = self.run(call.int(jobs as u64).int(seen)).await?;
-        let first = crate::reply::int(&value).ok().and_then(|first| u64::try_from(first).ok());
-        let first = first.ok_or_else(|| Trouble::Failed(record::Unreadable("counter").into()))?;
-        self.greatest.fetch_max(first + jobs as u64, Ordering::SeqCst);
-        Ok(first)
+    /// Puts jobs of several topics: topic by topic at a time, but jobs that are named by their numbers in their order, so
+    /// that the numbers are in it, too.
+    async fn put_items(self: &Arc<Self>, items: Vec<Item>) -> Result<Vec<(usize, Answer)>, StoreError> {
+        if items.iter().any(|item| matches!(item.new.id, NewId::FromNumber)) {
+            let mut answers = Vec::with_capacity(items.len());
+            let mut left = items.into_iter().peekable();
+            while let Some(first) = left.next() {
+                let topic = first.new.topic.clone();
+                let mut row = vec![first];
+                row.extend(std::iter::from_fn(|| left.next_if(|item| item.new.topic == topic)));
+                answers.extend(self.put_into(topic, row).await?);
+            }
+            return Ok(answers);
+        }
+        let mut topics: BTreeMap<TopicName, Vec<Item>> = BTreeMap::new();
+        for item in items {
+            topics.entry(item.new.topic.clone()).or_default().push(item);
+        }
+        let done = topics.into_iter().map(|(topic, items)| self.put_into(topic, items));
+        Ok(try_join_all(done).await?.into_iter().flatten().collect())
     }
 
     async fn put_into(
@@ -188,8 +181,11 @@ impl Inner {
 
     /// What the core's rule says of a put and of what it meets.
     async fn meet(&self, item: &Item) -> Result<Result<Met, PutError>, StoreError> {
+        let (NewId::Named(id) | NewId::Fresh(id)) = &item.new.id else {
+            return Ok(put::plan(&item.new, None).map(|_| Met::Goes(Old::Nothing)));
+        };
         let partition = self.keys.of_topic(&item.new.topic);
-        let place = Place::Named(item.new.topic.clone(), item.id.clone());
+        let place = Place::Named(item.new.topic.clone(), id.clone());
         let mut plan = Ok(PutPlan::Create);
         let mut decide = |_: usize, looked: &mut Looked, _| {
             let existing = match looked {
@@ -218,45 +214,72 @@ impl Inner {
         items: &[Item],
         old: &Old,
     ) -> Result<Result<Vec<Said>, PutError>, StoreError> {
-        let partition = self.keys.of_topic(topic);
         loop {
-            let mut call = self.call(&script::PUT, partition).arg(topic.as_str());
-            call = call.int(limits::MAX_DELAY).flag(false);
-            for item in items {
-                push_item(&mut call, item, old);
-            }
-            let reply = match self.run(call).await {
+            let reply = match self.run(self.put_call(topic, items, old)).await {
                 Ok(value) => value,
                 Err(Trouble::Full) => return Ok(Err(PutError::StorageFull)),
                 Err(trouble) => return Err(trouble.into()),
             };
-            let mut reply = Reply::new(reply)?;
-            let now = reply.time()?;
-            self.saw(now);
-            let policy = reply.value()?;
-            if matches!(policy, redis::Value::Nil) {
+            if matches!(reply, redis::Value::Nil) {
                 match self.create_topic(topic).await? {
                     Ok(()) => continue,
                     Err(TopicError::TooManyTopics | TopicError::NotFound) => return Ok(Err(PutError::TooManyTopics)),
                 }
             }
-            let policy = crate::reply::bytes(policy)?;
-            let policy = if policy.is_empty() { TopicPolicy::default() } else { record::read_policy(&policy)? };
-            let rows = reply.rows()?.into_iter().zip(items);
-            return rows.map(|(row, item)| self.said(row, item, now, &policy)).collect::<Result<_, _>>().map(Ok);
+            let reply = crate::reply::bytes(reply)?;
+            let mut reply = Reader::new(&reply, "answer");
+            let now = reply.time()?;
+            self.saw(now);
+            let policy = reply.sized(4)?;
+            let policy = if policy.is_empty() { TopicPolicy::default() } else { record::read_policy(policy)? };
+            let said = items.iter().map(|item| self.said(&mut reply, item, now, &policy));
+            let said: Vec<Said> = said.collect::<Result<_, _>>()?;
+            reply.end()?;
+            for number in said.iter().filter_map(Said::number) {
+                self.counted(number.get());
+            }
+            return Ok(Ok(said));
         }
     }
 
-    fn said(&self, mut row: Reply, item: &Item, now: Timestamp, policy: &TopicPolicy) -> Result<Said, StoreError> {
-        Ok(match row.int()? {
-            1 => {
-                let version = record::read_version(&row.bytes()?)?;
-                let (created_at, due_at, replaced) = (row.time()?, row.time()?, row.int()? == 1);
-                let options = &item.new.options;
+    fn put_call(&self, topic: &TopicName, items: &[Item], old: &Old) -> Call {
+        let partition = self.keys.of_topic(topic);
+        let (mut heads, mut blobs, mut bodies) = (Writer::default(), Vec::with_capacity(items.len()), Vec::new());
+        heads.uint(self.keys.partitions() as u64, 2).uint(partition as u64, 2);
+        for item in items {
+            item.write_head(&mut heads);
+            let parts = item.parts(matches!(old, Old::Live(..)));
+            blobs.push(parts.blob);
+            bodies.extend(Some(parts.body).filter(|body| !body.is_empty()));
+        }
+        let old = match old {
+            Old::Nothing => Vec::new(),
+            Old::Done => b"done".to_vec(),
+            Old::Live(number, version) => [number_bytes(*number), version_bytes(*version)].concat(),
+        };
+        let is_numbered = items.iter().any(|item| matches!(item.new.id, NewId::FromNumber));
+        let request = if is_numbered { self.dice.roll().to_be_bytes().to_vec() } else { Vec::new() };
+        let call = self.call(&script::PUT, partition).flag(false).arg(topic.as_str()).int(limits::MAX_DELAY);
+        let mut call = call.arg(old).arg(request).arg(heads.into_bytes());
+        call.arguments.extend(blobs.into_iter().chain(bodies));
+        call
+    }
+
+    fn said(
+        &self,
+        reply: &mut Reader<'_>,
+        item: &Item,
+        now: Timestamp,
+        policy: &TopicPolicy,
+    ) -> Result<Said, StoreError> {
+        let (code, number, created_at, due_at) = (reply.u8()?, reply.number()?, reply.time()?, reply.time()?);
+        let options = &item.new.options;
+        Ok(match code {
+            1 | 2 => {
                 let expires_at = options.ttl.or(policy.ttl).map(|ttl| due_at.max(created_at).plus(ttl.as_millis()));
                 let receipt = Receipt {
-                    number: item.number,
-                    version,
+                    number,
+                    version: record::first_version(number),
                     created_at,
                     due_at,
                     expires_at,
@@ -265,11 +288,20 @@ impl Inner {
                     retry: options.retry.as_ref().or(policy.retry.as_ref()).unwrap_or(&self.defaults.retry).clone(),
                     deliver_to: options.deliver_to.as_ref().or(policy.deliver_to.as_ref()).cloned(),
                 };
-                Said::Put(Box::new(receipt), replaced)
+                Said::Put(Box::new(receipt), code == 2)
             }
-            2 => Said::Taken,
+            3 => Said::Taken,
             _ => Said::TooFar,
         })
+    }
+}
+
+impl Said {
+    fn number(&self) -> Option<Number> {
+        match self {
+            Self::Put(receipt, _) => Some(receipt.number),
+            Self::Taken | Self::TooFar => None,
+        }
     }
 }
 
@@ -287,35 +319,46 @@ fn too_far() -> PutError {
     PutError::Time(dwell_core::time::TimeError::TooFar)
 }
 
-fn push_item(call: &mut crate::link::Call, item: &Item, old: &Old) {
-    let NewJob { topic, priority, options, headers, body, .. } = &item.new;
-    let sent = Sent { topic, id: &item.id, priority: *priority, options, headers, body };
-    let parts = sent.parts(item.request, matches!(old, Old::Live(..)));
-    call.push(item.id.as_str());
-    call.push(number_bytes(item.number));
-    call.push(parts.blob);
-    call.push(parts.body);
-    call.push(if matches!(item.new.id, NewId::Named(_)) { "n" } else { "f" });
-    let (kind, millis) = match item.new.when {
-        When::In(delay) => ("i", delay.as_millis()),
-        When::At(at) => ("a", at.as_millis()),
-    };
-    call.push(kind);
-    call.push(millis.to_string());
-    call.push(share(item).to_string());
-    call.push(item.new.jitter.as_millis().to_string());
-    call.push(match old {
-        Old::Nothing => Vec::new(),
-        Old::Done => b"done".to_vec(),
-        Old::Live(number, version) => [number_bytes(*number), version_bytes(*version)].concat(),
-    });
-}
+/// What the script is told of a job beside its blob.
+const NAMED: u64 = 1;
+const INSTANT: u64 = 2;
+const JITTER: u64 = 4;
+const NUMBERED: u64 = 8;
 
-/// The share of its jitter that a job gets: what the core's rule adds to an instant.
-fn share(item: &Item) -> u64 {
-    let at = Timestamp::EPOCH;
-    let new = NewJob { when: When::At(at), ..item.new.clone() };
-    new.due_at(at.into(), item.random).map_or(0, |due_at| due_at.since(at))
+impl Item {
+    fn write_head(&self, heads: &mut Writer) {
+        let name = match self.new.id {
+            NewId::Named(_) => NAMED,
+            NewId::Fresh(_) => 0,
+            NewId::FromNumber => NUMBERED,
+        };
+        let (kind, millis) = match self.new.when {
+            When::In(delay) => (0, delay.as_millis()),
+            When::At(at) => (INSTANT, at.as_millis()),
+        };
+        let jitter = self.new.jitter.as_millis();
+        if jitter == 0 {
+            heads.uint(name | kind, 1).uint(millis, 6);
+        } else {
+            heads.uint(name | kind | JITTER, 1).uint(millis, 6).uint(self.share(), 6).uint(jitter, 6);
+        }
+    }
+
+    /// The share of its jitter that a job gets: what the core's rule adds to an instant.
+    fn share(&self) -> u64 {
+        let at = Timestamp::EPOCH;
+        let new = NewJob { when: When::At(at), ..self.new.clone() };
+        new.due_at(at.into(), self.random).map_or(0, |due_at| due_at.since(at))
+    }
+
+    fn parts(&self, replaces: bool) -> record::Parts {
+        let NewJob { topic, priority, options, headers, body, .. } = &self.new;
+        let id = match &self.new.id {
+            NewId::Named(id) | NewId::Fresh(id) => Some(id),
+            NewId::FromNumber => None,
+        };
+        Sent { topic, id, priority: *priority, options, headers, body }.parts(self.request, replaces)
+    }
 }
 
 /// Cuts items so that each call is short.

@@ -8,8 +8,8 @@ use dwell_core::{LeaseLost, LeaseToken, Phase, Settle, StoreError, Verdict};
 use futures_util::future::try_join_all;
 
 use crate::gather::{FEW, Gather, Part, together};
-use crate::inner::{Act, CALL_JOBS, Inner, Looked, Place, rows_of_ints};
-use crate::record::{number_bytes, version_bytes};
+use crate::inner::{Act, CALL_JOBS, Inner, Looked, Place};
+use crate::record::{Unreadable, Writer};
 use crate::script;
 
 type Answer = Result<(), LeaseLost>;
@@ -81,12 +81,16 @@ impl Inner {
 
     async fn ack_call(&self, partition: usize, tokens: &[LeaseToken]) -> Result<Vec<Answer>, StoreError> {
         let mut call = self.call(&script::ACK, partition).flag(false);
+        let mut named = Writer::default();
         for token in tokens {
-            call.push(number_bytes(token.number));
-            call.push([&version_bytes(token.version)[..], &token.secret.to_be_bytes()].concat());
+            named.number(token.number).version(token.version).uint(token.secret, 8);
         }
-        let codes = rows_of_ints(self.run(call).await?)?;
-        Ok(codes.into_iter().map(|code| if code == 1 { Ok(()) } else { Err(LeaseLost) }).collect())
+        call.push(named.into_bytes());
+        let codes = crate::reply::bytes(self.run(call).await?)?;
+        if codes.len() != tokens.len() {
+            return Err(Unreadable("answer").into());
+        }
+        Ok(codes.into_iter().map(|code| if code == b'1' { Ok(()) } else { Err(LeaseLost) }).collect())
     }
 
     async fn judge_row(&self, partition: usize, row: &[(usize, Settle)]) -> Result<Vec<(usize, Answer)>, StoreError> {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use dwell_core::{
-    CancelItem, Change, ChangeItem, IfExists, JobId, JobRef, LeaseRequest, NewJob, Number, Priority, PutOutcome,
-    Settle, State, Store, TopicName, Verdict, When,
+    Body, CancelItem, Change, ChangeItem, IfExists, JobId, JobRef, LeaseRequest, NewId, NewJob, Number, Priority,
+    PutOutcome, Settle, State, Store, TopicName, Verdict, When,
 };
 use dwell_store_redis::{Address, Config, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -141,6 +141,27 @@ async fn a_put_is_done_once() {
     assert_eq!(lossy.lost(), 1, "the answer was lost");
     let info = store.topic(topic()).await.unwrap().unwrap();
     assert_eq!((info.totals.put, info.counts[State::Ready]), (4, 3));
+}
+
+/// Neither the number nor the id of such a job is known before an answer tells them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_of_jobs_named_by_their_numbers_is_done_once() {
+    let (_server, lossy, store) = world().await;
+    let numbered = |body: &str| NewJob { id: NewId::FromNumber, body: Body::Bytes(body.as_bytes().into()), ..job("-") };
+    store.put(vec![job("first")]).await.unwrap();
+    lossy.lose(b"body-of-the-lost-answer", 0);
+    let jobs = vec![numbered("a"), job("named"), numbered("body-of-the-lost-answer")];
+    let answers = store.put(jobs).await.unwrap();
+    assert_eq!(lossy.lost(), 1, "the answer was lost");
+    let info = store.topic(topic()).await.unwrap().unwrap();
+    assert_eq!((info.totals.put, info.counts[State::Ready]), (4, 4), "each once");
+    let held = store.lease(LeaseRequest::of(topic()).up_to(10)).await.unwrap();
+    for (answer, held) in answers.iter().zip(&held[1..]) {
+        let Ok(PutOutcome::Created(receipt)) = answer else { panic!("not created: {answer:?}") };
+        assert_eq!(receipt.number, held.view.job.number, "the number of the first attempt");
+    }
+    let id = |k: usize| held[k].view.job.id.as_str().to_owned();
+    assert_eq!([id(1), id(3)], [1, 3].map(|k: usize| format!("${}", held[k].view.job.number)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

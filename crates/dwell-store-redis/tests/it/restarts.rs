@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use dwell_core::{Delay, JobId, LeaseRequest, Lookup, NewJob, Settle, State, Store, TopicName, Ttr, Verdict, When};
+use dwell_core::{
+    Delay, JobId, LeaseRequest, Lookup, NewJob, PutOutcome, Settle, State, Store, TopicName, Ttr, Verdict, When,
+};
 use dwell_store_redis::{Address, Config, OpenError, RedisStore};
 
 use crate::server::Server;
@@ -162,6 +164,10 @@ async fn a_store_refuses_what_it_cannot_keep_its_promises_on() {
     RedisStore::open(&config).await.unwrap();
     let other = Config { partitions: 7, ..config.clone() };
     assert!(matches!(RedisStore::open(&other).await.err().unwrap(), OpenError::Layout { .. }));
+    server.ask(&["SET", &format!("{}:layout", config.prefix), "1 partitions=64"]);
+    let refused = RedisStore::open(&config).await.err().unwrap().to_string();
+    assert!(refused.contains("\"1 partitions=64\"") && refused.contains("\"2 partitions=64\""), "{refused}");
+    assert!(refused.contains("let the release that wrote it"), "{refused}");
     for (prefix, partitions) in [("", 64), ("a{b", 64), ("a}", 64), ("a", 0), ("a", 257)] {
         let wrong = Config { prefix: prefix.to_owned(), partitions, ..config.clone() };
         assert!(RedisStore::open(&wrong).await.is_err(), "{prefix:?} {partitions}");
@@ -226,4 +232,38 @@ fn what_was_found_for_nobody_is_given_back_before_the_end() {
         let info = lasting.block_on(other.topic(topic())).unwrap().unwrap();
         assert_eq!((info.counts[State::Ready], info.counts[State::Leased]), (round + 1, 0), "in round {round}");
     }
+}
+
+/// A replica that becomes the master may not have got the newest. What a server has seen of them is not given out again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_and_versions_do_not_come_again_though_the_engine_forgot_them() {
+    let server = Server::start();
+    let config = config(&server);
+    let store = open(&config).await;
+    store.put(vec![job("first", 0)]).await.unwrap();
+    let key = server.ask(&["KEYS", &format!("{}:*:t:t", config.prefix)]);
+    let counter = key.trim().strip_suffix(":t:t").unwrap();
+    // So many that the counter is ahead of the engine's time, as after a great many puts.
+    let ahead = 1_u64 << 52;
+    let forget = |count: u64| server.ask(&["SET", counter, &count.to_string()]);
+    forget(ahead);
+    let PutOutcome::Created(put) = store.put(vec![job("a", 0)]).await.unwrap().remove(0).unwrap() else {
+        panic!("not created")
+    };
+    assert!(put.number.get() > ahead && put.version.get() == put.number.get(), "{put:?}");
+    forget(1);
+    let PutOutcome::Created(again) = store.put(vec![job("b", 0)]).await.unwrap().remove(0).unwrap() else {
+        panic!("not created")
+    };
+    assert!(again.number > put.number, "{} and then {}", put.number, again.number);
+    assert_eq!(again.number.get() % 64, put.number.get() % 64, "a number names its partition");
+    forget(1);
+    let held = store.lease(LeaseRequest::of(topic()).up_to(3)).await.unwrap();
+    let version = held.iter().map(|job| job.view.job.version).max().unwrap();
+    assert!(held.iter().all(|job| job.view.job.version > again.version), "{held:?}");
+    forget(1);
+    let release = Verdict::Release { delay: None, priority: None };
+    store.settle(vec![Settle::new(held[0].token.unwrap(), release)]).await.unwrap();
+    let held = store.lease(LeaseRequest::of(topic())).await.unwrap();
+    assert!(held[0].view.job.version > version, "{held:?}");
 }
