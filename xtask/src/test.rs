@@ -9,6 +9,7 @@ mod cargo_test;
 mod examples;
 mod http_on_redis;
 mod ops;
+mod otlp;
 mod packages;
 mod python;
 mod receivers;
@@ -52,6 +53,11 @@ const STEPS: &[Step] = &[
         name: "redis",
         about: "the tests of every edge once more, on Redis (needs redis-server)",
         run: http_on_redis::run,
+    },
+    Step {
+        name: "otlp",
+        about: "lints and tests of the build with traces: a collector reads a server's spans",
+        run: otlp::run,
     },
     Step {
         name: "schemathesis",

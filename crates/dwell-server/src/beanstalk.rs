@@ -5,7 +5,7 @@
 //!   reserves, and its deletes.
 //! - One file a family of commands: `put`, `reserve`, `settle`, `look`, `tubes`, `stats`.
 //! - `session` is what a connection has: the tube it uses, those it watches, the jobs it holds. `registry` is what all
-//!   have together.
+//!   have together; `time` is by what leases end.
 //!
 //! Tubes are topics, ids are the store's numbers. The order of jobs, their durability and all other rules are the
 //! store's own.
@@ -21,6 +21,7 @@ mod run;
 mod session;
 mod settle;
 mod stats;
+mod time;
 mod tubes;
 
 pub use accept::{Listener, serve};
@@ -36,6 +37,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::registry::Registry;
+use self::time::StoreTime;
 use crate::config::Config;
 use crate::shutdown::Shutdown;
 
@@ -70,6 +72,7 @@ struct Edge {
     /// What jobs of this protocol do when nobody settles them: at once and for ever, as beanstalkd's do.
     retry: RetryPolicy,
     started: Instant,
+    time: StoreTime,
     /// This server, among others and among its own restarts.
     id: String,
 }
@@ -80,6 +83,7 @@ impl Edge {
         let id = Uuid::now_v7().simple().to_string();
         Self {
             store,
+            time: StoreTime::new(config.dev_clock.is_some()),
             config,
             registry: Registry::default(),
             draining,
@@ -91,6 +95,11 @@ impl Edge {
             // The first half of it is the time.
             id: id[16..].to_owned(),
         }
+    }
+
+    /// The time by which leases end.
+    async fn now(&self) -> Instant {
+        self.time.now(&*self.store).await
     }
 
     fn is_draining(&self) -> bool {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dwell_core::limits;
+use tokio::sync::Notify;
 
 use crate::auth::Access;
 use crate::delivery::DeliveryConfig;
 use crate::metrics::Metrics;
 use crate::tls::Tls;
+use crate::trace::Tracer;
 
 /// What a server is told before it starts.
 #[derive(Clone)]
@@ -30,8 +32,12 @@ pub struct Config {
     pub metrics: Arc<Metrics>,
     /// Which targets may be called, and how.
     pub delivery: DeliveryConfig,
+    /// Where spans go, if they are made.
+    pub tracer: Option<Tracer>,
     /// A clock that tests may move, if there is one.
     pub dev_clock: Option<Arc<dyn MovableClock>>,
+    /// Told whenever that clock is moved over one of the edges, so that all of them know.
+    pub clock_moved: Arc<Notify>,
 }
 
 impl Default for Config {
@@ -45,7 +51,9 @@ impl Default for Config {
             drain: Duration::from_secs(10),
             metrics: Arc::default(),
             delivery: DeliveryConfig::default(),
+            tracer: None,
             dev_clock: None,
+            clock_moved: Arc::default(),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Push delivery: jobs with a target are handed over by Dwell itself.
 //!
 //! - `dispatcher` leases what is to be pushed, as any consumer leases; `board` and `origin` know what is under way to whom,
-//!   and so what to lease next; `attempt` is one delivery from its lease to its verdict.
+//!   and so what to lease next; `attempt` is one delivery from its lease to its verdict; `put_off` brings back what was
+//!   put off in a store whose time stands still.
 //! - `courier` is how a job gets to its target, one a scheme: `http`, with `letter` (what a request says), `sign` (Standard
 //!   Webhooks), `retry_after`, `resolve`. `outcome` is what the answer means for the job.
-//! - `guard` says which targets may be called; `sample` is a delivery that is no job's.
+//! - `guard` says which targets may be called; `traced` is a delivery's span; `sample` is a delivery that is no job's.
 
 mod attempt;
 mod board;
@@ -15,10 +16,12 @@ mod http;
 mod letter;
 mod origin;
 mod outcome;
+mod put_off;
 mod resolve;
 mod retry_after;
 mod sample;
 mod sign;
+mod traced;
 
 use std::sync::Arc;
 use std::time::Duration;

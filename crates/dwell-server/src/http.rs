@@ -1,7 +1,7 @@
 //! The HTTP API.
 //!
 //! - `accept` takes connections, `connection` looks after one, `service` is the way of a request: guard, credential,
-//!   route, `access`.
+//!   route, `access`; `traced` is its span.
 //! - One file a resource: `jobs`, `batches`, `leases`, `settle`, `topics`, `lists`, `timeline`, `dead_letters`,
 //!   `test_delivery`, `server`, `clock`.
 //! - `body`, `query` and `names` read what comes in, `rest` what is left of it; `read` turns what travels into what a
@@ -15,6 +15,7 @@ mod service;
 mod access;
 mod auth;
 mod guard;
+mod traced;
 
 mod batches;
 mod clock;

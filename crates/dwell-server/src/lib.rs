@@ -5,7 +5,7 @@
 //! - [`config`] says what a server is told before it starts; [`auth`] who may talk to it.
 //! - [`http`] is the HTTP API, [`beanstalk`] the protocol of beanstalkd.
 //! - [`delivery`] hands jobs over to their targets.
-//! - [`metrics`] is what Prometheus reads.
+//! - [`metrics`] is what Prometheus reads, [`trace`] what is told of single requests and deliveries.
 //! - [`tls`] is the certificate that it shows.
 //! - [`shutdown`] is how everyone hears that the server is going away.
 
@@ -19,6 +19,7 @@ pub mod http;
 pub mod metrics;
 pub mod shutdown;
 pub mod tls;
+pub mod trace;
 
 pub use auth::{Access, Scope, Scopes, Token, Tokens};
 pub use config::{Config, MovableClock};
@@ -26,3 +27,4 @@ pub use delivery::{DeliveryConfig, Guard};
 pub use http::serve;
 pub use shutdown::Shutdown;
 pub use tls::Tls;
+pub use trace::Tracer;

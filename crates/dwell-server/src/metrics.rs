@@ -42,6 +42,10 @@ pub struct Metrics {
     pub beanstalk_connections: Gauge,
     /// Connections of the beanstalk protocol refused because there were too many.
     pub refused_beanstalk: Counter,
+    /// Spans that were handed to whoever collects them.
+    pub spans_sent: Counter,
+    /// Spans that were dropped instead.
+    pub spans_dropped: Counter,
     /// Deliveries, by target.
     pub(crate) deliveries: deliveries::Deliveries,
 }
@@ -77,6 +81,9 @@ impl Default for Metrics {
         let about = "Beanstalk connections refused because there were too many";
         registry.register("beanstalk_connections_refused", about, refused_beanstalk.clone());
         let deliveries = deliveries::Deliveries::new(&mut registry);
+        let (spans_sent, spans_dropped) = (Counter::default(), Counter::default());
+        registry.register("otlp_spans_sent", "Spans that a collector has taken", spans_sent.clone());
+        registry.register("otlp_spans_dropped", "Spans that no collector has taken", spans_dropped.clone());
         Self {
             registry,
             named: RwLock::default(),
@@ -86,6 +93,8 @@ impl Default for Metrics {
             refused_connections,
             beanstalk_connections,
             refused_beanstalk,
+            spans_sent,
+            spans_dropped,
             deliveries,
         }
     }

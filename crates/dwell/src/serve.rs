@@ -2,7 +2,7 @@
 //!
 //! `settings` says what a server can be told and reads it from flags, environment and file; `listen` binds; `store` opens
 //! what it runs on; `banner` is what it says when it is up; `logs` is what it says afterwards; `reload` is what can be
-//! replaced while it runs; `notify` tells a service manager how it is.
+//! replaced while it runs; `notify` tells a service manager how it is; `otlp` sends spans to a collector.
 
 mod banner;
 pub(crate) mod beanstalkd;
@@ -10,6 +10,8 @@ mod clock;
 mod listen;
 mod logs;
 mod notify;
+#[cfg_attr(not(feature = "otlp"), path = "serve/no_otlp.rs")]
+mod otlp;
 mod reload;
 mod settings;
 mod store;
@@ -88,6 +90,8 @@ async fn serve(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
     }
     let hang_up = listen_for(SignalKind::hangup())?;
     banner::print(&settings, listener.as_ref(), place.as_ref(), &*store).await?;
+    let metrics = Arc::default();
+    let (tracer, exporter) = otlp::start(&settings, &metrics)?.unzip();
     let config = dwell_server::Config {
         access: Access::new(settings.tokens.clone()),
         tls: settings.tls.clone(),
@@ -95,6 +99,8 @@ async fn serve(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
         max_body: settings.max_body,
         max_connections: settings.max_connections,
         delivery: settings.delivery.clone(),
+        metrics,
+        tracer,
         dev_clock: clock,
         ..dwell_server::Config::default()
     };
@@ -116,6 +122,9 @@ async fn serve(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
         drop(telling.await);
     }
     let closed = store.close().await;
+    if let Some(exporter) = exporter {
+        exporter.finish().await;
+    }
     tracing::info!("stopped");
     closed.map_err(|error| Exit::failure(format!("the store did not close well: {error}")))
 }

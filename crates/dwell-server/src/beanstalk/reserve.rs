@@ -7,6 +7,7 @@ use std::time::Duration;
 use beanstalk_protocol::Reply;
 use dwell_core::{LeaseFrom, LeaseRequest, LeasedJob, Phase, StoreError, limits};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::connection::Wire;
@@ -17,6 +18,8 @@ use super::{Edge, failure, names};
 
 /// How long one lease call waits; then it is made again.
 const WAIT: Duration = Duration::from_millis(limits::MAX_WAIT);
+/// How long one waits at least where the store's time can be moved: by waiting alone it may come no nearer to a deadline.
+const LEAST: Duration = Duration::from_millis(100);
 
 /// Reserves a job for each of `reserves`, in order, waiting as long as each may.
 pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(
@@ -30,23 +33,24 @@ pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     let mut since = Instant::now();
     while let Some(timeout) = reserves.front() {
         between.write(answered, &mut wire.out);
-        let now = Instant::now();
+        let moved = session.holds_any().then(|| edge.config.clock_moved.notified());
+        let (now, deadline) = (Instant::now(), session.until_deadline(edge.now().await));
         let until = timeout.map(|seconds| since + Duration::from_secs(seconds.into()));
         let request = LeaseRequest {
             from: LeaseFrom::Pull(session.watched().to_vec()),
             max: u32::try_from(reserves.len()).unwrap_or(u32::MAX),
             ttr: None,
-            wait: may_wait(edge, session, wire.is_at_end, until, now),
+            wait: may_wait(edge, wire.is_at_end, until.map(|until| until.saturating_duration_since(now)), deadline),
             consumer: session.consumer.clone(),
             auto_ack: false,
         };
-        let leased = lease(edge, wire, request).await?;
-        let now = Instant::now();
+        let leased = lease(edge, wire, request, moved).await?;
+        let (now, store_now) = (Instant::now(), edge.now().await);
         let before = reserves.len();
         match leased {
             Ok(jobs) if jobs.is_empty() => {
                 let stops = wire.is_at_end || edge.shutdown.has_started();
-                if session.until_deadline(now) == Some(Duration::ZERO) {
+                if session.until_deadline(store_now) == Some(Duration::ZERO) {
                     Reply::DeadlineSoon.write(&mut wire.out);
                     reserves.pop_front();
                 } else if stops || until.is_some_and(|until| until <= now) {
@@ -58,7 +62,7 @@ pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(
                 edge.config.metrics.leased(&jobs);
                 for (place, job) in jobs.iter().enumerate() {
                     between.write(answered + place, &mut wire.out);
-                    hand_over(session, job, now, &mut wire.out);
+                    hand_over(session, job, store_now, &mut wire.out);
                     reserves.pop_front();
                 }
             }
@@ -77,21 +81,22 @@ pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// How long the store may wait for a job: not past the time the client gave, nor past that of a job it holds.
-fn may_wait(edge: &Edge, session: &mut Session, is_at_end: bool, until: Option<Instant>, now: Instant) -> Duration {
+/// How long the store may wait for a job: not past the time that is left to the client, nor past that of a job it holds.
+fn may_wait(edge: &Edge, is_at_end: bool, left: Option<Duration>, deadline: Option<Duration>) -> Duration {
     if is_at_end || edge.shutdown.has_started() {
         return Duration::ZERO;
     }
-    let left = until.map(|until| until.saturating_duration_since(now));
-    [left, session.until_deadline(now)].into_iter().flatten().fold(WAIT, Duration::min)
+    let at_least = |wait: Duration| if edge.time.can_be_moved() && !wait.is_zero() { wait.max(LEAST) } else { wait };
+    [left, deadline.map(at_least)].into_iter().flatten().fold(WAIT, Duration::min)
 }
 
 /// Leases what is ready, or waits for it. While it waits, what was answered before is written, and a client that says no
-/// more is noticed: it gets none.
+/// more is noticed: it gets none. When the time of jobs that it holds is moved, the wait is over.
 async fn lease<S: AsyncRead + AsyncWrite + Unpin>(
     edge: &Edge,
     wire: &mut Wire<S>,
     request: LeaseRequest,
+    moved: Option<Notified<'_>>,
 ) -> io::Result<Result<Vec<LeasedJob>, StoreError>> {
     // What is ready must not be lost to a client that happens to say no more just now.
     let ready = edge.store.lease(LeaseRequest { wait: Duration::ZERO, ..request.clone() }).await;
@@ -103,7 +108,16 @@ async fn lease<S: AsyncRead + AsyncWrite + Unpin>(
         biased;
         leased = edge.store.lease(request) => Ok(leased),
         ended = wire.until_end() => ended.map(|()| Ok(Vec::new())),
+        () = until(moved) => Ok(Ok(Vec::new())),
         () = edge.shutdown.started() => Ok(Ok(Vec::new())),
+    }
+}
+
+/// For ever, if there is nothing that may be moved.
+async fn until(moved: Option<Notified<'_>>) {
+    match moved {
+        Some(moved) => moved.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -116,7 +130,7 @@ pub(super) async fn this_job(edge: &Edge, session: &mut Session, id: u64, out: &
             Some(job) => {
                 edge.config.metrics.leased(&jobs);
                 session.is_worker();
-                hand_over(session, job, Instant::now(), out);
+                hand_over(session, job, edge.now().await, out);
             }
             None => Reply::NotFound.write(out),
         },

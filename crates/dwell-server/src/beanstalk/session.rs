@@ -32,7 +32,7 @@ pub(super) struct Held {
     pub(super) token: LeaseToken,
     /// How long each time.
     pub(super) ttr: Duration,
-    /// Until about when: never before the store takes it away.
+    /// Until about when, by [`Edge::now`]: never before the store takes it away.
     pub(super) until: Instant,
     /// It was not due yet when it was asked for by its number.
     pub(super) was_delayed: bool,
@@ -153,7 +153,7 @@ impl Session {
         !self.held.is_empty()
     }
 
-    /// How long until a held job is about to be taken away. `None` if none is held.
+    /// How long, of the store's time, until a held job is about to be taken away. `None` if none is held.
     pub(super) fn until_deadline(&mut self, now: Instant) -> Option<Duration> {
         if self.held.is_empty() {
             return None;

@@ -5,7 +5,6 @@ use dwell_core::{
     CancelItem, Delay, JobRef, LeaseLost, Priority, Redrive, RedriveTopic, Redriven, Settle, StoreError, TopicError,
     Verdict, limits,
 };
-use tokio::time::Instant;
 
 use super::session::{Held, Session};
 use super::{Edge, failure, names, put, run};
@@ -92,7 +91,7 @@ async fn settle(
     let (places, items): (Vec<_>, Vec<_>) = settles.into_iter().unzip();
     match edge.store.settle(items).await {
         Ok(answers) => {
-            let now = Instant::now();
+            let now = edge.now().await;
             for (place, answer) in places.into_iter().zip(answers) {
                 match answer {
                     Ok(()) => {

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use dwell_core::{
-    Delivery, DeliveryAnswer, JobView, LeaseLost, LeaseToken, LeasedJob, Phase, Settle, StoreError, Timestamp, Verdict,
+    Delivery, DeliveryAnswer, JobView, LeaseLost, LeaseToken, LeasedJob, Settle, StoreError, Timestamp, Verdict,
 };
 use tokio::time::{Instant, sleep};
 
 use super::courier::{Landing, Parcel};
-use super::dispatcher::{Dispatcher, release};
+use super::dispatcher::{Dispatcher, leased_at, release};
 use super::origin::Turn;
 use super::outcome::{self, Outcome};
-use super::sign;
+use super::{sign, traced};
+use crate::trace::{self, Context};
 
 /// The lease of a delivery under way is extended this often.
 const HOLD_ON: Duration = Duration::from_secs(8);
@@ -24,17 +25,19 @@ const TIMES: u32 = 40;
 
 impl Dispatcher {
     /// Delivers a job and settles it. `leased` has been given a place on the board.
-    pub(super) async fn deliver(
-        self: Arc<Self>,
-        leased: LeasedJob,
-        token: LeaseToken,
-        origin: Arc<str>,
-        since: Instant,
-    ) {
+    pub(super) async fn deliver(self: Arc<Self>, leased: LeasedJob, token: LeaseToken, origin: Arc<str>) {
         let (view, start) = (leased.view, Instant::now());
-        let at = leased_at(&view).plus(whole_millis(start - since));
-        let landing = self.attempt(&parcel(&view), token).await;
+        // All instants that are kept are of the store's time, which does not go by the machine's: it may stand still.
+        let at = leased_at(&view);
+        let parent = trace::of_job(&view.job);
+        let span = trace::part_of(parent, self.tracer.as_ref());
+        let started = self.tracer.as_ref().and_then(|tracer| tracer.start(span, parent));
+        let landing = self.attempt(&parcel(&view, span), token).await;
         let took = start.elapsed();
+        if let Some(started) = started {
+            let late = at.as_millis().saturating_sub(view.job.due_at.as_millis());
+            traced::end(started, &view, &origin, late, landing.as_ref());
+        }
         let settle = match &landing {
             Some(landing) => {
                 self.metrics.deliveries.ended(&origin, Outcome::of(landing), took);
@@ -109,13 +112,6 @@ fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The store's time when the job was leased.
-fn leased_at(view: &JobView) -> Timestamp {
-    let Phase::Leased(lease) = &view.job.phase else { return view.job.due_at };
-    let millis = lease.expires_at.as_millis().saturating_sub(lease.ttr.as_millis());
-    Timestamp::from_millis(millis).unwrap_or(view.job.due_at)
-}
-
 /// What is kept of an attempt beside the job. Where there was no answer, what went wrong is kept in its place.
 fn kept(landing: &Landing, at: Timestamp, took: u64) -> Delivery {
     match landing {
@@ -129,7 +125,7 @@ fn kept(landing: &Landing, at: Timestamp, took: u64) -> Delivery {
     }
 }
 
-fn parcel(view: &JobView) -> Parcel {
+fn parcel(view: &JobView, span: Context) -> Parcel {
     let job = &view.job;
     Parcel {
         address: view.deliver_to.as_ref().map(|target| target.address().to_owned()).unwrap_or_default(),
@@ -138,6 +134,7 @@ fn parcel(view: &JobView) -> Parcel {
         job_id: job.id.to_string(),
         attempt: job.attempt,
         due_at: dwell_wire::Instant(job.due_at.as_millis()).to_string(),
+        span,
         headers: job.headers.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         body: job.body.clone(),
         secrets: view.deliver_secrets.clone(),

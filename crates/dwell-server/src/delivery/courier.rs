@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use dwell_core::{Body, Secret};
 
+use crate::trace::Context;
+
 /// A job on its way: what every courier needs to know of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel {
@@ -18,6 +20,8 @@ pub(crate) struct Parcel {
     pub(crate) attempt: u32,
     /// When it was due, as RFC 3339.
     pub(crate) due_at: String,
+    /// This attempt, as a span of the trace that the job belongs to.
+    pub(crate) span: Context,
     /// The job's own headers.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Body,

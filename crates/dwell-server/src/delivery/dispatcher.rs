@@ -4,14 +4,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dwell_core::{Consumer, Delay, LeaseFrom, LeaseRequest, LeasedJob, Line, Settle, Store, StoreError, Ttr, Verdict};
+use dwell_core::{
+    Consumer, Delay, JobView, LeaseFrom, LeaseRequest, LeaseToken, LeasedJob, Line, Phase, Settle, Store, StoreError,
+    Timestamp, Ttr, Verdict,
+};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::board::{Board, Call, Caps, Place, Plan, Queue};
+use super::put_off::PutOff;
 use super::{Couriers, outcome};
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
+use crate::trace::Tracer;
 
 /// Deliveries under way at once, and how many of them to one target.
 const MOST: usize = 1_000;
@@ -32,8 +37,11 @@ pub(crate) struct Dispatcher {
     pub(super) store: Arc<dyn Store>,
     pub(super) couriers: Arc<Couriers>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) tracer: Option<Tracer>,
     consumer: Option<Consumer>,
     board: Mutex<Board>,
+    /// What is brought back by the machine's time, where the store's may stand still.
+    pub(super) put_off: Option<PutOff>,
     /// Something ended that lets more go out.
     pub(super) changed: Notify,
     /// Something ended.
@@ -43,14 +51,23 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(store: Arc<dyn Store>, couriers: Arc<Couriers>, metrics: Arc<Metrics>) -> Arc<Self> {
+    /// `stands_still` if the store's time may do so, as that of tests does.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        couriers: Arc<Couriers>,
+        metrics: Arc<Metrics>,
+        tracer: Option<Tracer>,
+        stands_still: bool,
+    ) -> Arc<Self> {
         let caps = Caps { total: MOST, each: MOST_EACH, bytes: MOST_BYTES };
         Arc::new(Self {
             store,
             couriers,
             metrics,
+            tracer,
             consumer: Consumer::new("dwell push").ok(),
             board: Mutex::new(Board::new(caps, Instant::now())),
+            put_off: stands_still.then(PutOff::default),
             changed: Notify::new(),
             landed: Notify::new(),
             cut: Shutdown::default(),
@@ -88,7 +105,9 @@ impl Dispatcher {
 
     /// Takes all that may go now; if there is nothing, waits until there is.
     async fn turn(self: &Arc<Self>) -> Result<(), StoreError> {
+        let back_at = self.bring_back().await?;
         let Plan { now, park, wake } = self.board().plan(Instant::now());
+        let wake = wake.into_iter().chain(back_at).min();
         let mut found = 0;
         for (index, call) in now.into_iter().enumerate() {
             found += self.lease(call, Duration::ZERO, index == 0).await?;
@@ -131,20 +150,27 @@ impl Dispatcher {
         }
         self.metrics.leased(&jobs);
         let now = Instant::now();
-        let back: Vec<Settle> = jobs.into_iter().filter_map(|job| self.place(job, now)).collect();
+        let back: Vec<Back> = jobs.into_iter().filter_map(|job| self.place(job, now)).collect();
         if !back.is_empty() {
-            // Put back before the next call, which would find them gone otherwise.
-            self.store.settle(back).await?;
+            // Put back before the next call, which would find them gone otherwise. Not given up with the call itself,
+            // which ends when there is something better to do.
+            let this = Arc::clone(self);
+            tokio::spawn(async move { this.put_back(&back, now).await }).await.unwrap_or(Ok(()))?;
         }
         Ok(found)
     }
 
+    async fn put_back(&self, back: &[Back], now: Instant) -> Result<(), StoreError> {
+        let settles = back.iter().map(|back| Settle::new(back.token, release(back.wait)));
+        self.store.settle(settles.collect()).await?;
+        self.note_put_off(back, now).await
+    }
+
     /// Sends a job on its way, or says how it is put back.
-    fn place(self: &Arc<Self>, leased: LeasedJob, now: Instant) -> Option<Settle> {
+    fn place(self: &Arc<Self>, leased: LeasedJob, now: Instant) -> Option<Back> {
         let token = leased.token?;
-        let Some(target) = leased.view.deliver_to.clone() else {
-            return Some(Settle::new(token, release(None)));
-        };
+        let back = |wait| Some(Back { token, wait, leased_at: leased_at(&leased.view) });
+        let Some(target) = leased.view.deliver_to.clone() else { return back(None) };
         let (queue, origin): (_, Arc<str>) = (queue_of(&leased), target.origin().into());
         let job = &leased.view.job;
         let bytes = job.body.len();
@@ -152,10 +178,10 @@ impl Dispatcher {
             Place::Go => {
                 self.metrics.deliveries.started(&origin);
                 let this = Arc::clone(self);
-                drop(tokio::spawn(this.deliver(leased, token, origin, now)));
+                drop(tokio::spawn(this.deliver(leased, token, origin)));
                 None
             }
-            Place::Back(wait) => Some(Settle::new(token, release(wait))),
+            Place::Back(wait) => back(wait),
         }
     }
 
@@ -173,6 +199,21 @@ impl Dispatcher {
     pub(super) fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A job that was leased and is put back.
+pub(super) struct Back {
+    pub(super) token: LeaseToken,
+    /// How much later it is to come again; `None`: to its place.
+    pub(super) wait: Option<Duration>,
+    pub(super) leased_at: Timestamp,
+}
+
+/// The store's time when a job was leased.
+pub(super) fn leased_at(view: &JobView) -> Timestamp {
+    let Phase::Leased(lease) = &view.job.phase else { return view.job.due_at };
+    let millis = lease.expires_at.as_millis().saturating_sub(lease.ttr.as_millis());
+    Timestamp::from_millis(millis).unwrap_or(view.job.due_at)
 }
 
 /// Given back without blame: to its place, or so much later.

@@ -1,8 +1,5 @@
 //! What a request to a target says in its headers.
 
-use std::fmt::Write as _;
-
-use aws_lc_rs::rand;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use dwell_core::Body;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -40,7 +37,7 @@ pub(super) fn headers(parcel: &Parcel, timestamp: u64, cloud_events: bool) -> He
             headers.insert(name, value);
         }
     }
-    set(&mut headers, "traceparent", &traceparent(parcel));
+    set(&mut headers, "traceparent", &parcel.span.to_string());
     set(&mut headers, "webhook-id", &parcel.id);
     set(&mut headers, "webhook-timestamp", &timestamp.to_string());
     if let Some(signature) = signature(&parcel.secrets, &parcel.id, timestamp, parcel.body.as_bytes()) {
@@ -81,41 +78,12 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// The trace that the job belongs to, with a span of this attempt's own; a new trace if it belongs to none.
-fn traceparent(parcel: &Parcel) -> String {
-    let given = parcel.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("traceparent"));
-    let (trace, flags) =
-        given.and_then(|(_, value)| trace_of(value)).unwrap_or_else(|| (random_hex::<16>(), "00".into()));
-    format!("00-{trace}-{}-{flags}", random_hex::<8>())
-}
-
-/// Trace id and flags of a `traceparent` of version 00.
-fn trace_of(value: &str) -> Option<(String, String)> {
-    let parts: Vec<_> = value.split('-').collect();
-    let &[version, trace, span, flags] = &parts[..] else { return None };
-    let hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let set = |part: &str| part.bytes().any(|byte| byte != b'0');
-    let good = version == "00" && hex(trace, 32) && set(trace) && hex(span, 16) && set(span) && hex(flags, 2);
-    good.then(|| (trace.to_owned(), flags.to_owned()))
-}
-
-fn random_hex<const BYTES: usize>() -> String {
-    let mut bytes = [0; BYTES];
-    // Without randomness the machine is broken; a trace is not worth an attempt.
-    if rand::fill(&mut bytes).is_err() {
-        bytes.fill(1);
-    }
-    bytes.iter().fold(String::with_capacity(2 * BYTES), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Context;
+
+    const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     fn parcel(headers: &[(&str, &str)]) -> Parcel {
         Parcel {
@@ -125,6 +93,7 @@ mod tests {
             job_id: "订单 42".to_owned(),
             attempt: 3,
             due_at: "2026-11-15T17:38:00.250Z".to_owned(),
+            span: Context::parse(SPAN).unwrap(),
             headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             body: Body::default(),
             secrets: Vec::new(),
@@ -150,8 +119,7 @@ mod tests {
         ] {
             assert_eq!(get(&headers, name), value, "{name}");
         }
-        let trace = get(&headers, "traceparent").unwrap();
-        assert!(trace_of(trace).is_some(), "{trace}");
+        assert_eq!(get(&headers, "traceparent"), Some(SPAN));
     }
 
     #[test]
@@ -177,15 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_goes_on_with_a_span_of_its_own() {
-        let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let sent = headers(&parcel(&[("traceparent", given)]), 7, false);
-        let sent = get(&sent, "traceparent").unwrap();
-        assert!(sent.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && sent.ends_with("-01"), "{sent}");
-        assert_ne!(sent, given);
-        for wrong in ["", "01-x", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", &given.to_uppercase()] {
-            assert_eq!(trace_of(wrong), None, "{wrong}");
-        }
+    fn a_span_is_the_attempts_own_and_not_the_jobs() {
+        let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01";
+        let sent = headers(&parcel(&[("Traceparent", given)]), 7, false);
+        assert_eq!(get(&sent, "traceparent"), Some(SPAN));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::courier::{Landing, Parcel};
 use super::{Couriers, DeliveryConfig, outcome, sign};
+use crate::trace::Context;
 
 /// What to send where.
 #[derive(Clone, Debug)]
@@ -49,6 +50,7 @@ impl Couriers {
             job_id: "sample".to_owned(),
             attempt: 1,
             due_at,
+            span: Context::root(),
             headers: Vec::new(),
             body: sample.body,
             secrets: sample.secrets,

@@ -28,8 +28,9 @@ pub async fn serve(config: Config, listeners: Vec<TcpListener>, store: Arc<dyn S
     let (most, drain) = (config.max_connections, config.drain);
     let room = Arc::new(Semaphore::new(most));
     let app = App::new(config, store, shutdown.clone());
-    let dispatcher =
-        Dispatcher::new(Arc::clone(&app.store), Arc::clone(&app.couriers), Arc::clone(&app.config.metrics));
+    let (couriers, metrics) = (Arc::clone(&app.couriers), Arc::clone(&app.config.metrics));
+    let (tracer, stands_still) = (app.config.tracer.clone(), app.config.dev_clock.is_some());
+    let dispatcher = Dispatcher::new(Arc::clone(&app.store), couriers, metrics, tracer, stands_still);
     let pushing = tokio::spawn(dispatcher.run(shutdown.clone(), drain));
     let service = Service::new(&app);
     let accepting: Vec<_> = listeners

@@ -15,6 +15,7 @@ use dwell_core::TopicName;
 use dwell_wire::Code;
 
 use super::answer::Failure;
+use super::traced::Notes;
 use crate::auth::{Grant, Scope};
 
 /// What the audit log is called among the logs.
@@ -89,6 +90,9 @@ fn needs(method: &Method, path: &str) -> Needs {
 
 /// Lets a request through to its handler if it has what its route needs.
 pub(super) async fn check(path: MatchedPath, request: Request, next: Next) -> Response<Body> {
+    if let Some(notes) = Notes::of(&request) {
+        notes.route(&path);
+    }
     let (mut head, body) = request.into_parts();
     let For(scope, reach) = needs(&head.method, path.as_str()) else {
         return next.run(Request::from_parts(head, body)).await;

@@ -44,7 +44,9 @@ pub(super) async fn advance_clock(State(app): State<Shared>, request: Request<Bo
         return Err(Failure::new(Code::NotFound, "this server's clock cannot be moved"));
     };
     clock.advance(millis);
-    tell(&app).await
+    let told = tell(&app).await;
+    app.config.clock_moved.notify_waiters();
+    told
 }
 
 async fn tell(app: &App) -> Answer {

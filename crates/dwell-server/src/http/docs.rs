@@ -3,8 +3,10 @@
 mod polish;
 
 use axum::Router;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn;
 use axum::routing::get;
+use bytes::Bytes;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -59,10 +61,12 @@ fn documented(with_clock: bool) -> OpenApiRouter<Shared> {
 /// Every route, and the pages about them.
 pub(super) fn routes(with_clock: bool) -> Router<Shared> {
     let (router, api) = documented(with_clock).split_for_parts();
-    let shown = SwaggerUi::new("/docs")
-        .external_url_unchecked("/openapi.json", polish::polish(&api))
-        .config(Config::default().use_base_layout());
-    router.route_layer(from_fn(access::check)).merge(shown).route("/", get(home::home))
+    // Written once: it is large, and whoever asks gets the same bytes.
+    let text = Bytes::from(polish::polish(&api).to_string());
+    let tell = move || async move { ([(CONTENT_TYPE, "application/json")], text) };
+    let shown = SwaggerUi::new("/docs").config(Config::from("/openapi.json").use_base_layout());
+    let router = router.route_layer(from_fn(access::check)).merge(shown);
+    router.route("/openapi.json", get(tell)).route("/", get(home::home))
 }
 
 /// The OpenAPI document of a server, as `/openapi.json` has it.

@@ -1,5 +1,6 @@
 //! Leasing jobs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,6 +16,7 @@ use super::answer::{Answer, Failure, ok};
 use super::names::TopicPath;
 use super::query::Query;
 use super::read::{self, Mistakes};
+use super::traced::Notes;
 use super::{App, Shared, body, show};
 
 /// Hands out ready jobs of a topic, waiting for the first if asked to.
@@ -25,9 +27,10 @@ use super::{App, Shared, body, show};
     responses((status = 200, description = "The jobs; none if none was there in time", body = LeaseAnswer)),
 )]
 pub(super) async fn lease(State(app): State<Shared>, TopicPath(topic): TopicPath, request: Request<Body>) -> Answer {
+    let notes = Notes::of(&request);
     // Boxed, so that what it took to read the request is gone while a consumer is parked.
     let request = Box::pin(read_request(&app, request, Some(topic))).await?;
-    answer(&app, request).await
+    answer(&app, request, notes).await
 }
 
 /// Hands out ready jobs of several topics, the best of all first.
@@ -37,11 +40,12 @@ pub(super) async fn lease(State(app): State<Shared>, TopicPath(topic): TopicPath
     responses((status = 200, description = "The jobs; none if none was there in time", body = LeaseAnswer)),
 )]
 pub(super) async fn lease_many(State(app): State<Shared>, who: Who, request: Request<Body>) -> Answer {
+    let notes = Notes::of(&request);
     let request = Box::pin(read_request(&app, request, None)).await?;
     if let LeaseFrom::Pull(topics) = &request.from {
         topics.iter().try_for_each(|topic| who.check(topic))?;
     }
-    answer(&app, request).await
+    answer(&app, request, notes).await
 }
 
 async fn read_request(app: &App, request: Request<Body>, topic: Option<TopicName>) -> Result<LeaseRequest, Failure> {
@@ -82,7 +86,7 @@ fn topics(mistakes: &mut Mistakes, wanted: &lease::LeaseRequest<'_>) -> Vec<Topi
     topics.iter().take(limits::MAX_LEASE_TOPICS).enumerate().filter_map(read).collect()
 }
 
-async fn answer(app: &App, request: LeaseRequest) -> Answer {
+async fn answer(app: &App, request: LeaseRequest, notes: Option<Arc<Notes>>) -> Answer {
     let auto_ack = request.auto_ack;
     let leased = if request.wait.is_zero() {
         app.store.lease(request).await?
@@ -95,6 +99,9 @@ async fn answer(app: &App, request: LeaseRequest) -> Answer {
         }
     };
     app.config.metrics.leased(&leased);
+    if let Some(notes) = notes {
+        notes.leased(&leased);
+    }
     Box::pin(encode(leased, auto_ack)).await
 }
 

@@ -24,9 +24,10 @@ use dwell_wire::{Code, Duration, FieldError, Instant, retry};
 
 use super::answer::Failure;
 use crate::delivery::{self, Guard};
+use crate::trace::Context;
 
 /// The header of W3C Trace Context.
-const TRACEPARENT: &str = "traceparent";
+pub(super) const TRACEPARENT: &str = "traceparent";
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -153,14 +154,7 @@ fn traced(headers: Headers, traceparent: Option<&str>) -> Headers {
 /// The trace that a request belongs to, if it says so as W3C Trace Context has it.
 pub(super) fn traceparent(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(TRACEPARENT)?.to_str().ok()?;
-    let is_hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let parts: Vec<_> = text.split('-').collect();
-    let [version, trace, span, flags] = parts[..] else { return None };
-    let is_good = version == "00" && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
-    let is_named = trace.bytes().any(|byte| byte != b'0') && span.bytes().any(|byte| byte != b'0');
-    (is_good && is_named).then(|| text.to_owned())
+    Context::parse(text).map(|_| text.to_owned())
 }
 
 fn met(if_exists: put::IfExists) -> IfExists {

@@ -12,6 +12,7 @@ use tower::ServiceExt;
 
 use super::answer::{Failure, StoreHasFailed};
 use super::rest::Rest;
+use super::traced::Traced;
 use super::{App, Shared, auth, docs, guard};
 use crate::metrics::OfRequest;
 
@@ -36,10 +37,11 @@ impl Service {
     }
 
     /// Answers one request.
-    pub(super) fn call(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send + use<> {
+    pub(super) fn call(&self, mut request: Request<Body>) -> impl Future<Output = Response<Body>> + Send + use<> {
         let (app, router) = (Arc::clone(&self.app), self.router.clone());
         async move {
             let method = name_of(request.method());
+            let traced = app.config.tracer.as_ref().and_then(|tracer| Traced::start(tracer, &mut request));
             let (request, rest) = Rest::of(request);
             let response = match admit(&app, request) {
                 Err(refusal) => axum::response::IntoResponse::into_response(refusal),
@@ -53,6 +55,9 @@ impl Service {
                 app.note_failure(why);
             }
             app.config.metrics.requests.get_or_create(&OfRequest { method, status: response.status().as_u16() }).inc();
+            if let Some(traced) = traced {
+                traced.end(method, &response);
+            }
             response
         }
     }

@@ -28,6 +28,7 @@ pub(super) async fn print(
     lines.push(format!("  data        {}", data(settings)));
     lines.push(format!("  durability  {}", status.promise));
     lines.push(format!("  access      {}", access(settings, beanstalk)));
+    lines.extend(settings.otlp_endpoint.as_ref().map(|endpoint| format!("  traces      {endpoint}")));
     lines.extend(url.as_ref().and_then(|url| clock(settings, url)));
     lines.extend(status.troubles.iter().map(|trouble| format!("  note        {trouble}")));
     lines.push(format!("  try         {}", something_to_try(settings, url.as_deref(), beanstalk)));

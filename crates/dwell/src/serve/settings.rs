@@ -16,6 +16,7 @@ use dwell_server::{DeliveryConfig, Tls, Token, Tokens};
 use dwell_store_embedded::Durability;
 
 use self::keys::{KEYS, Key, Kind};
+use super::otlp;
 use crate::exit::{Code, Exit};
 
 /// What a server was told.
@@ -47,6 +48,9 @@ pub(super) struct Settings {
     pub(super) log: String,
     pub(super) log_format: LogFormat,
     pub(super) delivery: DeliveryConfig,
+    /// Where spans go, if they are made.
+    pub(super) otlp_endpoint: Option<otlp::Endpoint>,
+    pub(super) otlp_ratio: f64,
     pub(super) dev_clock: bool,
     pub(super) accept_clock: bool,
     pub(super) mode: Mode,
@@ -140,6 +144,8 @@ impl Default for Settings {
             log: "info".to_owned(),
             log_format: LogFormat::Auto,
             delivery: DeliveryConfig::default(),
+            otlp_endpoint: None,
+            otlp_ratio: 1.0,
             dev_clock: false,
             accept_clock: false,
             mode: Mode::Serve,
@@ -188,7 +194,7 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Settings, Exit> {
         Err(reason) => mistakes.push(reason),
     }
     for (key, value) in &given {
-        if let Some(reason) = key.is_idle(&settings.store) {
+        if let Some(reason) = key.is_idle(&settings) {
             mistakes.push(value.origin.explain(reason));
         }
     }

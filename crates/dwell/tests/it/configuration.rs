@@ -177,6 +177,22 @@ fn wrong_settings_are_refused_with_code_78() {
     assert!(!secret.stderr.contains("s3cr3t"), "a token is never shown: {secret:?}");
 }
 
+#[cfg(not(feature = "otlp"))]
+#[test]
+fn a_build_without_traces_refuses_what_asks_for_them() {
+    let refused = |command: &mut std::process::Command| {
+        let ended = run(command);
+        assert_eq!(ended.code, Some(78), "{ended:?}");
+        assert!(ended.stderr.contains("needs a build with the feature \"otlp\""), "{ended:?}");
+    };
+    let serve = ["serve", "--store", "memory:"];
+    refused(dwell(&serve).args(["--otlp-endpoint", "http://127.0.0.1:4318"]));
+    refused(dwell(&serve).args(["--otlp-ratio", "0.5"]));
+    refused(dwell(&serve).env("DWELL_OTLP_ENDPOINT", "http://127.0.0.1:4318"));
+    let (_directory, path) = file("otlp_endpoint = \"http://127.0.0.1:4318\"\n");
+    refused(dwell(&serve).args(["--config", path.to_str().unwrap()]));
+}
+
 #[test]
 fn the_default_store_is_a_directory_here() {
     let directory = temporary();

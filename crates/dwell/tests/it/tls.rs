@@ -1,5 +1,6 @@
 //! HTTPS, the beanstalk protocol over TLS, and certificates and tokens that are replaced while the server runs.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -15,7 +16,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::authority::Authority;
-use crate::server::{Server, dwell, run, start_any, temporary, until};
+use crate::server::{Server, dwell, run, start, start_any, temporary, until};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -61,6 +62,7 @@ fn ask(stream: &mut Stream, path: &str, token: &str) -> Option<String> {
 }
 
 const OK: &str = "http/1.1 200 ok";
+const UNAUTHORIZED: &str = "http/1.1 401 unauthorized";
 
 /// A server that shows a certificate for `localhost`, and the directory with its files.
 fn secure(authority: &Authority, extra: &[&str]) -> (Server, TempDir) {
@@ -173,6 +175,82 @@ fn a_hang_up_reads_tokens_again_and_drops_nobody() {
     until("it says so", || server.log().contains("stay as they were"));
     assert_eq!([status("plain-2"), status("scoped-2"), status("plain-3")], [200, 200, 401]);
     assert!(!server.log().contains("plain-") && !server.log().contains("scoped-"), "tokens are never printed");
+}
+
+/// All or nothing, and nothing that would leave a server less safe than it was started.
+#[test]
+fn a_hang_up_that_would_take_away_what_protects_the_server_changes_nothing() {
+    let authority = Authority::new();
+    let directory = temporary();
+    let (certificate, key) = authority.write("localhost", directory.path());
+    let file = directory.path().join("dwell.toml");
+    let token = |secret: &str| format!("[[tokens]]\nname = \"n\"\ntoken = \"{secret}\"\nscopes = [\"read\"]\n");
+    let tls = format!("tls_cert = {certificate:?}\ntls_key = {key:?}\n");
+    std::fs::write(&file, format!("{tls}{}", token("first"))).unwrap();
+    let flags = ["serve", "--listen", "0.0.0.0:0", "--store", "memory:", "--config", file.to_str().unwrap()];
+    let log = directory.path().join("log");
+    let (mut child, address, _) = start(dwell(&flags).stderr(File::create(&log).unwrap()));
+    let status = |token: &str| {
+        let here = ([127, 0, 0, 1], address.port()).into();
+        ask(&mut connect(here, &authority, None, "").unwrap(), "/v1/info", token).unwrap()
+    };
+    for (text, reason) in
+        [(tls.clone(), "no token is set any more"), (token("second"), "TLS can be turned on or off by a restart only")]
+    {
+        std::fs::write(&file, text).unwrap();
+        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        until("it says why", || std::fs::read_to_string(&log).unwrap().contains(reason));
+        assert_eq!((&*status("first"), &*status("second"), &*status("")), (OK, UNAUTHORIZED, UNAUTHORIZED));
+    }
+    // It listens on: what is right is taken the next time.
+    std::fs::write(&file, format!("{tls}{}", token("second"))).unwrap();
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    until("the new token holds", || status("second") == OK);
+    assert_eq!(status("first"), UNAUTHORIZED);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Where nobody else can reach it, a server may do without.
+#[test]
+fn a_hang_up_may_take_the_last_token_of_a_server_for_this_machine() {
+    let directory = temporary();
+    let file = directory.path().join("dwell.toml");
+    std::fs::write(&file, "token = \"secret\"\n").unwrap();
+    let server = Server::with(&["--config", file.to_str().unwrap()]);
+    server.get("/v1/info").problem(401, "unauthorized");
+    std::fs::write(&file, "").unwrap();
+    server.signal(Signal::HUP);
+    until("everyone may talk", || server.get("/v1/info").status == 200);
+}
+
+#[test]
+fn a_hang_up_reads_what_the_beanstalk_protocol_is_served_with_again() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let directory = temporary();
+    let (certificate, key) = old.write("localhost", directory.path());
+    let ca = directory.path().join("clients.pem");
+    std::fs::write(&ca, &old.pem).unwrap();
+    let flags = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let beanstalk = ["--beanstalk", "127.0.0.1:0", "--beanstalk-client-ca", ca.to_str().unwrap()];
+    let server = Server::with(&[&flags[..], &beanstalk].concat());
+    let place = server.banner.lines().find_map(|line| line.strip_prefix("  beanstalk   ")).unwrap();
+    let address: SocketAddr = place.split(' ').next().unwrap().parse().unwrap();
+    let used = |stream: &mut Stream| -> Option<String> {
+        stream.write_all(b"list-tube-used\r\n").ok()?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).ok().filter(|length| *length > 0).map(|_| line)
+    };
+    let talk = |authority: &Authority| used(&mut connect(address, authority, Some(authority), "")?);
+    let mut stays = connect(address, &old, Some(&old), "").unwrap();
+    assert_eq!(used(&mut stays).as_deref(), Some("USING default\r\n"));
+    assert_eq!(talk(&new), None);
+    new.write("localhost", directory.path());
+    std::fs::write(&ca, &new.pem).unwrap();
+    server.signal(Signal::HUP);
+    until("new connections see the new ones", || talk(&new).is_some());
+    assert_eq!(talk(&old), None);
+    assert_eq!(used(&mut stays).as_deref(), Some("USING default\r\n"), "a connection that was there goes on");
 }
 
 #[test]

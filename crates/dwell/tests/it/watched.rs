@@ -66,6 +66,16 @@ fn the_audit_log_says_who_has_administered_what() {
 }
 
 #[test]
+fn on_a_server_without_tokens_everyone_is_audited() {
+    let server = Server::new();
+    server.post("/v1/topics/t/pause", json!({})).ok(200);
+    server.get("/v1/topics/t").ok(200);
+    let told = audit(&server);
+    assert_eq!(told.len(), 1, "reading is nothing to tell: {told:?}");
+    assert_eq!((&told[0]["who"], &told[0]["level"]), (&json!("everyone"), &json!("INFO")));
+}
+
+#[test]
 fn a_token_is_held_to_its_rate_and_no_other_suffers() {
     let slow = "[[tokens]]\nname = \"slow\"\ntoken = \"the-slow\"\nscopes = [\"read\"]\nrate = 1\n\
                 [[tokens]]\nname = \"fast\"\ntoken = \"the-fast\"\nscopes = [\"put\"]\nrate = 100000\n";
@@ -132,6 +142,24 @@ fn a_service_manager_is_told_of_start_life_and_end() {
         until("it says that it stops", || heard(&socket) == "STOPPING=1");
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
+}
+
+#[test]
+fn signs_of_life_that_another_process_is_asked_for_are_not_given() {
+    let directory = temporary();
+    let socket = UnixDatagram::bind(directory.path().join("notify")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut command = dwell(&["serve", "--listen", "127.0.0.1:0", "--store", "memory:"]);
+    command.env("NOTIFY_SOCKET", directory.path().join("notify")).stderr(Stdio::null());
+    let other = std::process::id().to_string();
+    let (mut child, _, _) = start(command.env("WATCHDOG_USEC", "30000").env("WATCHDOG_PID", other));
+    assert_eq!(heard(&socket), "READY=1");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    assert!(socket.recv(&mut [0; 64]).is_err(), "silence");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(heard(&socket), "STOPPING=1");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn store() -> Arc<dyn Store> {
 fn dispatcher(store: &Arc<dyn Store>) -> Arc<Dispatcher> {
     let guard = Guard { loopback: true, ..Guard::default() };
     let couriers = Arc::new(Couriers::new(&DeliveryConfig { guard, ..DeliveryConfig::default() }));
-    Dispatcher::new(Arc::clone(store), couriers, Arc::default())
+    Dispatcher::new(Arc::clone(store), couriers, Arc::default(), None, true)
 }
 
 async fn put(store: &Arc<dyn Store>, ids: std::ops::Range<usize>, url: &str) {

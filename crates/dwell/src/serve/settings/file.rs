@@ -102,7 +102,10 @@ fn texts(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, &'stati
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(vec![flag.to_string()]),
         (Kind::Flag, _) => Err("must be true or false"),
         (Kind::One(_) | Kind::Many(_), DeValue::String(text)) => Ok(vec![text.to_string()]),
-        (Kind::One("NUMBER" | "SIZE") | Kind::Many("PORT"), DeValue::Integer(number)) => Ok(vec![number.to_string()]),
+        (Kind::One("SHARE"), DeValue::Float(number)) => Ok(vec![number.to_string()]),
+        (Kind::One("NUMBER" | "SHARE" | "SIZE") | Kind::Many("PORT"), DeValue::Integer(number)) => {
+            Ok(vec![number.to_string()])
+        }
         (Kind::One(_), _) => Err("must be a string"),
         (Kind::Many(_), _) => Err("must be a string or a list of strings"),
     }

@@ -9,7 +9,7 @@ use dwell_store_embedded::Durability;
 use dwell_store_redis::{Address, MAX_PARTITIONS};
 
 use super::sources::Given;
-use super::{BeanstalkAddress, LogFormat, Settings, StoreChoice, tokens};
+use super::{BeanstalkAddress, LogFormat, Settings, StoreChoice, otlp, tokens};
 
 /// One thing that a server can be told.
 pub(in crate::serve) struct Key {
@@ -26,15 +26,18 @@ pub(in crate::serve) struct Key {
 }
 
 impl Key {
-    /// Why a key that was given does nothing with this store, if so.
-    pub(super) fn is_idle(&self, store: &StoreChoice) -> Option<&'static str> {
-        let on_redis = matches!(store, StoreChoice::Redis(_));
+    /// Why a key that was given does nothing beside the others, if so.
+    pub(super) fn is_idle(&self, settings: &Settings) -> Option<&'static str> {
+        let on_redis = matches!(settings.store, StoreChoice::Redis(_));
         match self.name {
             "redis_prefix" | "redis_partitions" | "redis_wait" if !on_redis => {
                 Some("is for a store in Redis; say --store redis://HOST as well, or leave it out")
             }
             "durability" | "memory" | "accept_clock" if on_redis => {
                 Some("does nothing with a store in Redis, which has settings of its own; leave it out")
+            }
+            "otlp_ratio" if settings.otlp_endpoint.is_none() => {
+                Some("does nothing without a collector; say --otlp-endpoint URL as well, or leave it out")
             }
             _ => None,
         }
@@ -359,6 +362,28 @@ pub(super) static KEYS: &[Key] = &[
         in_beanstalkd: true,
         set: |settings, given| {
             settings.delivery.cloud_events = given.flag()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "otlp_endpoint",
+        help: "Collector that spans are sent to, by OTLP over HTTP, such as http://127.0.0.1:4318 [default: none]",
+        kind: Kind::One("URL"),
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.otlp_endpoint = Some(otlp::Endpoint::parse(given.text())?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "otlp_ratio",
+        help: "Share of requests and deliveries of no trace that have a span, from 0 to 1 [default: 1]",
+        kind: Kind::One("SHARE"),
+        in_dev: true,
+        in_beanstalkd: true,
+        set: |settings, given| {
+            settings.otlp_ratio = otlp::ratio(given.text())?;
             Ok(())
         },
     },

@@ -134,5 +134,6 @@ fn from_clap(matches: &ArgMatches, key: &'static Key) -> Option<Given> {
 
 /// Whether a key's value must not be shown: it is a token, or an address with a password in it.
 pub(super) fn is_secret(key: &Key, texts: &[String]) -> bool {
-    key.name == "token" || (key.name == "store" && texts.iter().any(|text| text.contains('@')))
+    key.name == "token"
+        || (["store", "otlp_endpoint"].contains(&key.name) && texts.iter().any(|text| text.contains('@')))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::server::Server;
 
 /// Nothing that a test waits for takes longer, unless something is broken.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 trait Stream: Read + Write + Send {
     /// A read that takes longer fails.

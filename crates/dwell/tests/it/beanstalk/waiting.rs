@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::server;
 use super::talk::{Talk, converse};
-use crate::server::{timed, until};
+use crate::server::{Server, timed, until};
 
 fn parked(talk: &mut Talk, count: &str) {
     until("clients wait", || talk.document("stats")["current-waiting"] == count);
@@ -113,7 +113,7 @@ fn who_holds_a_job_in_its_last_second_is_warned() {
 
 #[test]
 fn the_warning_comes_a_second_before_the_end_and_not_after_a_touch() {
-    let server = server();
+    let server = Server::in_real_time(&["--beanstalk", "127.0.0.1:0"]);
     let mut talk = Talk::to(&server);
     let id = talk.put("0 0 3 ", "x");
     assert!(talk.ask("reserve").starts_with("RESERVED"));
@@ -123,6 +123,29 @@ fn the_warning_comes_a_second_before_the_end_and_not_after_a_touch() {
     assert_eq!(talk.ask(&format!("touch {id}")), "TOUCHED");
     assert_eq!(talk.ask("reserve-with-timeout 0"), "TIMED_OUT", "there is time again");
     assert_eq!(talk.ask(&format!("delete {id}")), "DELETED");
+}
+
+/// The end of a lease is of the store's time: while that stands still, no deadline comes nearer.
+#[test]
+fn the_warning_comes_by_the_stores_time() {
+    let server = server();
+    let (mut worker, mut other) = (Talk::to(&server), Talk::to(&server));
+    let id = worker.put("0 0 3", "x");
+    assert!(worker.ask("reserve").starts_with("RESERVED"));
+    assert_eq!(worker.ask("reserve-with-timeout 3"), "TIMED_OUT", "three seconds, but none of the store's");
+    worker.send("reserve\r\n");
+    parked(&mut other, "1");
+    server.advance("1999ms");
+    assert!(!worker.hears_within(Duration::from_millis(300)), "a millisecond is left until the last second");
+    server.advance("1ms");
+    assert_eq!(worker.reply(), "DEADLINE_SOON");
+    assert_eq!(worker.ask(&format!("touch {id}")), "TOUCHED");
+    server.advance("1999ms");
+    assert_eq!(worker.ask("reserve-with-timeout 0"), "TIMED_OUT", "there is time again");
+    server.advance("1ms");
+    assert_eq!(worker.ask("reserve-with-timeout 60"), "DEADLINE_SOON");
+    server.advance("1s");
+    assert_eq!(worker.ask("reserve-with-timeout 60"), format!("RESERVED {id} 1\nx"), "its time was over");
 }
 
 /// A job that its holder lost is anybody's again, at once and as often as it takes: nothing is buried behind one's back.

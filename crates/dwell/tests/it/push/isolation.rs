@@ -1,13 +1,14 @@
 //! One bad target is in nobody's way.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::receiver::{Receiver, Reply};
 use super::{live, push, server, until_live};
+use crate::client::text_of;
 use crate::server::{timed, until};
 
 #[test]
@@ -79,16 +80,8 @@ fn is_down(line: &str) -> bool {
 
 #[test]
 fn targets_that_share_a_line_are_not_in_each_others_way() {
-    // There are 1,023 lines: of enough ports, two share one.
-    let mut receivers: Vec<Receiver> = Vec::new();
-    let (dead, fine) = loop {
-        let next = Receiver::new(|request| if request.path == "/dead" { Reply::Hang } else { Reply::status(200) });
-        let line = |receiver: &Receiver| line_of(&format!("http://{}", receiver.address));
-        if let Some(index) = receivers.iter().position(|other| line(other) == line(&next)) {
-            break (receivers.swap_remove(index), next);
-        }
-        receivers.push(next);
-    };
+    let (dead, fine) =
+        on_one_line(|| Receiver::new(|request| if request.path == "/dead" { Reply::Hang } else { Reply::status(200) }));
     let server = server();
     let jobs: Vec<_> = (0..100)
         .map(|number| json!({"topic": "t", "id": format!("dead{number}"), "deliver_to": dead.url("/dead")}))
@@ -107,6 +100,55 @@ fn targets_that_share_a_line_are_not_in_each_others_way() {
             assert_eq!(fine.next().job(), id);
         });
         assert!(took < Duration::from_secs(3), "{took:?}");
+    }
+}
+
+/// Whatever the store's time does: here it stands still.
+#[test]
+fn what_waits_for_room_comes_when_there_is_room() {
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Arc::new(Mutex::new(gate));
+    let receiver = || {
+        let gate = Arc::clone(&gate);
+        Receiver::new(move |request| {
+            if request.path == "/slow" {
+                // Until the gate is open, which is when there is nobody any more to open it.
+                gate.lock().unwrap().recv().unwrap_err();
+            }
+            Reply::status(200)
+        })
+    };
+    let (slow, fine) = on_one_line(receiver);
+    let server = server();
+    push(&server, "known", &fine.url("/"), json!({}));
+    assert_eq!(fine.next().job(), "known");
+    let jobs: Vec<_> = (0..100)
+        .map(|number| json!({"topic": "t", "id": format!("slow{number}"), "deliver_to": slow.url("/slow")}))
+        .collect();
+    server.post("/v1/jobs", json!({ "jobs": jobs })).ok(200);
+    let mut moved = String::new();
+    until("one that waits for room is moved by its owner", || {
+        let waiting = server.get("/v1/topics/t/jobs?state=delayed&limit=1").list("jobs");
+        let Some(job) = waiting.first() else { return false };
+        text_of(&job["id"]).clone_into(&mut moved);
+        server.patch(&format!("/v1/topics/t/jobs/{moved}"), json!({"delay": "1h"})).status == 200
+    });
+    drop(open);
+    until_live(&server, "t", 1);
+    assert!(slow.rest().iter().all(|request| request.job() != moved), "an hour is an hour");
+    assert_eq!(server.job("t", &moved)["state"], "delayed");
+}
+
+/// Two receivers whose jobs are on one line: there are 1,023 of them, so of enough ports two share one.
+fn on_one_line(new: impl Fn() -> Receiver) -> (Receiver, Receiver) {
+    let mut receivers: Vec<Receiver> = Vec::new();
+    loop {
+        let next = new();
+        let line = |receiver: &Receiver| line_of(&format!("http://{}", receiver.address));
+        if let Some(index) = receivers.iter().position(|other| line(other) == line(&next)) {
+            return (receivers.swap_remove(index), next);
+        }
+        receivers.push(next);
     }
 }
 

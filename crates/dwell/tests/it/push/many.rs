@@ -6,6 +6,8 @@ use serde_json::json;
 
 use super::receiver::{Receiver, Reply};
 use super::{server, until_live};
+use crate::client::millis;
+use crate::server::until;
 
 #[test]
 fn among_bad_targets_every_good_job_lands_once() {
@@ -38,5 +40,24 @@ fn among_bad_targets_every_good_job_lands_once() {
         receiver.rest().iter().for_each(|request| *seen.entry(request.job().to_owned()).or_insert(0) += 1);
         assert_eq!(seen.len(), 40);
         assert!(seen.values().all(|times| *times == 1), "{seen:?}");
+    }
+}
+
+/// Of many that go out together some have to wait for their turn in the machine. That is no time of the store's.
+#[test]
+fn attempts_are_kept_with_the_stores_own_time() {
+    let receivers: Vec<Receiver> = (0..40).map(|_| Receiver::always(404)).collect();
+    let server = server();
+    let job = |number: usize| {
+        let url = receivers[number % 40].url("/");
+        json!({"topic": "t", "id": format!("{number}"), "deliver_to": url, "retry": {"backoff": ["1m"]}})
+    };
+    server.post("/v1/jobs", json!({ "jobs": (0..600).map(job).collect::<Vec<_>>() })).ok(200);
+    until("all have been tried", || server.topic("t")["counts"]["delayed"] == 600);
+    let now = server.get("/v1/dev/clock").ok(200)["now"].clone();
+    for number in 0..600 {
+        let job = server.job("t", &number.to_string());
+        assert_eq!(job["attempts"][0]["at"], now, "{job}");
+        assert_eq!(millis(&job["due_at"]) - millis(&now), 60_000, "{job}");
     }
 }

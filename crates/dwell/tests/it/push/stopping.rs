@@ -54,7 +54,8 @@ fn what_does_not_finish_is_given_back_and_not_counted() {
     server.terminate();
     let (ended, took) = timed(|| server.end());
     assert_eq!(ended.code(), Some(0));
-    assert!(took < Duration::from_secs(11), "{took:?}");
+    // Its own time-out is 15 s.
+    assert!(took < Duration::from_secs(14), "{took:?}");
     server.start_again();
     assert_eq!(receiver.next().attempt(), 1, "the attempt was not counted");
     until_live(&server, "t", 0);
