@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What `dwell-torture` takes: `kills`, `power-cuts`, `calls`, `dead-disk`, `full-disk`, `freezes`, `clocks`,
-    /// `damage`, `peers`; `--help` tells more
+    /// `damage`, `corruptions`, `peers`; `--help` tells more
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`fleet`]: clients that put, cancel, move, lease and settle, and write a [`history`].
 //! - [`nemesis`]: what is done to the server meanwhile, one file each: kills, power cuts, failing calls, dead and full
-//!   disks, clock steps, freezes, damage.
+//!   disks, clock steps, freezes, damage. `corruptions` alone needs no server: it opens damaged directories by itself.
 //! - [`checker`]: reads the history and finds what was lost, came back, came early, came twice or got stuck.
 //! - [`peers`]: the same power cuts for other queues.
 //! - [`server`], [`disk`]: a process and a file system that end with this program, whatever ends it.

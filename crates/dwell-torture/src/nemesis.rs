@@ -2,6 +2,7 @@
 
 mod calls;
 mod clocks;
+mod corruptions;
 mod damage;
 mod dead_disk;
 mod freezes;
@@ -34,6 +35,8 @@ pub(crate) enum Nemesis {
     Clocks(clocks::Args),
     /// Bits that flip in stored files while no server runs
     Damage(damage::Args),
+    /// Stored files torn, cut short, swapped, missing, their bits flipped: thousands of times, in this process
+    Corruptions(corruptions::Args),
 }
 
 /// How much clients ask for.
@@ -65,6 +68,7 @@ impl Nemesis {
             Self::Freezes(args) => freezes::run(args, options).await,
             Self::Clocks(args) => clocks::run(args, options).await,
             Self::Damage(args) => damage::run(args, options).await,
+            Self::Corruptions(args) => corruptions::run(args, options).await,
         }
     }
 }
@@ -85,6 +89,7 @@ pub(crate) async fn all_in_short(options: &Options) -> Outcome<bool> {
         (Nemesis::Calls(calls::Args::up_to(30)), options.clone()),
         (Nemesis::Freezes(freezes::Args { count: 2 }), options.clone()),
         (Nemesis::Damage(damage::Args { count: 10 }), options.clone()),
+        (Nemesis::Corruptions(corruptions::Args::short()), options.clone()),
         (Nemesis::DeadDisk(dead_disk::Args::default()), options.clone()),
     ];
     let mut good = true;

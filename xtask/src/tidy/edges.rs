@@ -23,7 +23,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("dwell-testing", Only(&["dwell-core", "dwell-wire", "dwell-server", "dwell-store-embedded", "dwell-client"])),
     row("dwell", Only(ALL_OF_THE_ABOVE)),
     row("dwell-sim", Only(&["dwell-core", "dwell-store-embedded", "dwell-store-testkit"])),
-    row("dwell-torture", Only(&["dwell-client"])),
+    row("dwell-torture", Only(&["dwell-client", "dwell-core", "dwell-store-embedded"])),
     row("dwell-bench", Anything),
     row("xtask", Only(&[])),
 ];
