@@ -4,9 +4,18 @@ use std::fs;
 
 /// Bytes of this process that are in memory, as Linux counts them; 0 where it does not.
 pub fn resident_bytes() -> u64 {
+    status("VmRSS:")
+}
+
+/// The most that [`resident_bytes`] has ever been in this process.
+pub fn peak_bytes() -> u64 {
+    status("VmHWM:")
+}
+
+fn status(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = resident.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok());
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok());
     kib.unwrap_or(0_u64) * 1024
 }
 
@@ -20,5 +29,7 @@ mod tests {
         let touched = vec![1_u8; 64 << 20];
         let after = resident_bytes();
         assert!(after >= before + (60 << 20), "{before} before, {after} after {}", touched.len());
+        drop(touched);
+        assert!(peak_bytes() >= before + (60 << 20), "what was given back is forgotten: {}", peak_bytes());
     }
 }

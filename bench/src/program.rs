@@ -1,6 +1,6 @@
 //! How every program of this crate begins, speaks and measures.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -27,6 +27,14 @@ pub fn binary(given: Option<&Path>) -> Outcome<PathBuf> {
 pub fn print(line: &str) -> Outcome<()> {
     writeln!(std::io::stdout(), "{line}")?;
     Ok(())
+}
+
+/// Says on a terminal how far it has come, over what was said before; where nobody looks, nothing.
+pub fn progress(text: &str) {
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        drop(write!(out, "\r\x1b[2K{text}").and_then(|()| out.flush()));
+    }
 }
 
 /// How many seconds something took.

@@ -5,6 +5,7 @@
 
 mod broken;
 mod client;
+mod others;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use dwell_bench::server::{self, Server};
 use tokio::runtime::Builder;
 
 use self::client::Client;
+use self::others::Others;
 
 /// Measure a well-behaved client alone, and among parked consumers and broken clients.
 ///
@@ -68,31 +70,25 @@ fn run(args: &Args) -> Outcome<()> {
     for round in 1..=args.rounds {
         let directory = tempfile::tempdir_in(&args.directory)?;
         let server = Server::start(&binary, directory.path(), &["--log", "error"])?;
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        runtime.block_on(compare(args, round, &server))?;
+        compare(args, round, &server)?;
         server.stop()?;
     }
     Ok(())
 }
 
-async fn compare(args: &Args, round: usize, server: &Server) -> Outcome<()> {
-    let mut client = Client::open(&server.address).await?;
+/// The client that behaves has this thread and its runtime for itself.
+fn compare(args: &Args, round: usize, server: &Server) -> Outcome<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut client = runtime.block_on(Client::open(&server.address))?;
     // Files, threads and buffers are made by the first.
-    client.turns(args.turns / 10).await?;
-    let alone = client.turns(args.turns).await?;
+    runtime.block_on(client.turns(args.turns / 10))?;
+    let alone = runtime.block_on(client.turns(args.turns))?;
     let before = server.memory()? >> 10;
-    let mut crowd = Vec::with_capacity(args.parked);
-    for number in 0..args.parked {
-        let mut parked = Client::open(&server.address).await?;
-        // Many topics, as there would be; a wait that outlasts the measurement.
-        parked.park(number % 100).await?;
-        crowd.push(parked);
-    }
-    let broken = broken::start(&server.address, args.broken).await?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let among = client.turns(args.turns).await?;
+    let others = Others::start(&server.address, args.parked, args.broken)?;
+    runtime.block_on(async { tokio::time::sleep(Duration::from_secs(2)).await });
+    let among = runtime.block_on(client.turns(args.turns))?;
     let after = server.memory()? >> 10;
-    drop((crowd, broken));
+    drop(others);
     let row = |name: &str, took: &[f64], memory: u64| {
         let (p50, p99, max) = (at(took, 0.5), at(took, 0.99), at(took, 1.0));
         let ratio = p99 / at(&alone, 0.99);

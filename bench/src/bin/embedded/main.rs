@@ -2,13 +2,19 @@
 
 #![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "figures are for people to read")]
 
+mod churn;
 mod cycle;
+mod disk;
 mod far;
+mod figure;
 mod herd;
 mod lateness;
+mod load;
+mod parallel;
 mod put;
 mod raw;
 mod restart;
+mod stalled;
 mod world;
 
 use std::path::PathBuf;
@@ -16,7 +22,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use world::{Figure, World};
+use figure::Figure;
+use world::World;
 
 /// As in the server.
 #[global_allocator]
@@ -24,7 +31,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Measure the embedded store: durable puts, whole cycles, lateness, a herd, a restart.
 ///
-/// Prints Markdown tables to standard output. Without a command it measures everything, which takes some minutes and
+/// Prints Markdown tables to standard output, with what is asked and whether it is met. Without a command it measures everything, which takes some minutes and
 /// 2 GiB of memory; try `--jobs 100000` first.
 #[derive(Parser)]
 #[command(name = "embedded")]
@@ -66,13 +73,17 @@ enum What {
     /// Starting again after a kill, and memory a waiting job
     Restart,
     /// Very many jobs that wait for long: putting, memory, disk, starting again, look-ups; not part of everything
-    Far,
+    Far(far::Args),
+    /// Very many overdue jobs that nobody consumes, and what other topics feel of it; not part of everything
+    Stalled(stalled::Args),
+    /// As many jobs come as go, for long: what the disk holds then; not part of everything
+    Churn(churn::Args),
     /// Fill a directory and be killed, which is how `restart` calls this program
     #[command(hide = true)]
     Fill,
     /// The same for `far`
     #[command(hide = true)]
-    FillFar,
+    FillFar(far::Args),
 }
 
 fn main() -> ExitCode {
@@ -93,9 +104,11 @@ fn main() -> ExitCode {
             What::Lateness => lateness::measure(&world),
             What::Herd => herd::measure(&world),
             What::Restart => restart::measure(&world),
-            What::Far => far::measure(&world),
+            What::Far(far) => far::measure(&world, far),
+            What::Stalled(stalled) => stalled::measure(&world, stalled),
+            What::Churn(churn) => churn::measure(&world, churn),
             What::Fill => restart::fill(&world, &args.directory),
-            What::FillFar => far::fill(&world, &args.directory),
+            What::FillFar(far) => far::fill(&world, &args.directory, far),
         };
         print_figures(&figures, args.json);
     }
@@ -106,12 +119,12 @@ fn main() -> ExitCode {
 fn print_figures(figures: &[Figure], json: bool) {
     if json {
         for figure in figures {
-            println!("{{\"name\": {:?}, \"value\": {}, \"unit\": {:?}}}", figure.name, figure.value, figure.unit);
+            println!("{}", figure.json());
         }
     } else {
-        println!("\n| measure | value |\n|---|---|");
+        println!("\n| measure | value | asked |\n|---|---|---|");
         for figure in figures {
-            println!("| {} | {} |", figure.name, figure.human());
+            println!("{}", figure.row());
         }
     }
 }
@@ -119,4 +132,24 @@ fn print_figures(figures: &[Figure], json: bool) {
 #[expect(clippy::print_stderr, reason = "errors are for people")]
 fn eprintln_line(text: &str) {
     eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_may_come_before_and_after_the_command() {
+        Args::command().debug_assert();
+        let parse = |args: &[&str]| Args::try_parse_from(args).unwrap_or_else(|error| panic!("{error}"));
+        let args = parse(&["embedded", "--jobs", "5", "far", "--topics", "3", "--body", "64"]);
+        assert_eq!((args.jobs, args.body, args.memory), (5, 64, 256));
+        assert!(matches!(args.what, Some(What::Far(_))));
+        let args = parse(&["embedded", "churn", "--rounds", "7", "--memory", "32", "--json"]);
+        assert!(args.json && args.memory == 32 && matches!(args.what, Some(What::Churn(_))));
+        assert!(Args::try_parse_from(["embedded", "stalled", "--rounds", "0"]).is_err());
+        assert!(Args::try_parse_from(["embedded", "put", "--topics", "3"]).is_err());
+    }
 }

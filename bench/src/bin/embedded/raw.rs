@@ -18,7 +18,8 @@ pub(crate) struct Raw {
 
 /// Appends batches of `batch` jobs of `bytes` each for about two seconds.
 pub(crate) fn measure(world: &World, batch: usize, bytes: usize) -> Raw {
-    let mut file = File::create(world.path(&format!("raw-{batch}"))).expect("a file can be made");
+    let path = world.path(&format!("raw-{batch}"));
+    let mut file = File::create(&path).expect("a file can be made");
     let buffer = vec![b'x'; batch * bytes];
     let mut syncs: Vec<Duration> = Vec::new();
     let begun = now();
@@ -29,5 +30,6 @@ pub(crate) fn measure(world: &World, batch: usize, bytes: usize) -> Raw {
         syncs.push(sync.elapsed());
     }
     let rate = rate(batch * syncs.len(), begun.elapsed());
+    std::fs::remove_file(&path).expect("it can be removed");
     Raw { rate, p50: percentile(&mut syncs, 0.5), p99: percentile(&mut syncs, 0.99) }
 }

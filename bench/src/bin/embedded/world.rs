@@ -1,31 +1,17 @@
-//! What every measurement needs: a directory, a store, jobs, and figures.
+//! What every measurement needs: a directory, a store, and jobs.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dwell_core::{Body, Delay, JobId, NewId, NewJob, Store, TopicName, When};
+use dwell_core::{Body, Delay, JobId, NewId, NewJob, PutError, PutOutcome, Store, TopicName, When};
 use dwell_store_embedded::{Config, EmbeddedStore};
 
-/// One number, with its name.
-pub(crate) struct Figure {
-    pub(crate) name: String,
-    pub(crate) value: f64,
-    pub(crate) unit: &'static str,
-}
+pub(crate) const MEBI: f64 = 1_048_576.0;
 
-impl Figure {
-    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit }
-    }
-
-    /// As people read it.
-    pub(crate) fn human(&self) -> String {
-        let digits = if self.value >= 100.0 { 0 } else { 2 };
-        format!("{:.digits$} {}", self.value, self.unit)
-    }
-}
+/// More than are asked for.
+const MAX_TOPICS: usize = 1 << 20;
 
 /// A place to measure in.
 pub(crate) struct World {
@@ -56,7 +42,7 @@ impl World {
 
     /// The store in this directory.
     pub(crate) fn open(&self, path: &Path) -> Arc<dyn Store> {
-        let config = Config { memory: self.memory, ..Config::in_directory(path) };
+        let config = Config { memory: self.memory, max_topics: MAX_TOPICS, ..Config::in_directory(path) };
         Arc::new(EmbeddedStore::open(&config).expect("the store opens"))
     }
 
@@ -73,6 +59,12 @@ pub(crate) fn job(topic: &TopicName, id: u64, delay: u64, body: &Body) -> NewJob
     let when = When::In(Delay::from_millis(delay).expect("within ten years"));
     let new = NewJob::new(topic.clone(), id.clone(), when);
     NewJob { id: NewId::Named(id), body, ..new }
+}
+
+/// Every one of these was put.
+pub(crate) fn taken(answers: &[Result<PutOutcome, PutError>]) {
+    let refused = answers.iter().find_map(|answer| answer.as_ref().err());
+    assert!(refused.is_none(), "a job was refused: {refused:?}; with little room in memory try a larger --memory");
 }
 
 pub(crate) fn topic(name: &str) -> TopicName {
@@ -99,4 +91,26 @@ pub(crate) fn percentile(durations: &mut [Duration], share: f64) -> f64 {
 
 pub(crate) fn rate(count: usize, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
+}
+
+/// The one in the middle.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_and_medians_are_of_what_is_there() {
+        let mut hundred: Vec<Duration> = (1..=100).rev().map(Duration::from_millis).collect();
+        let at = [0.0, 0.5, 0.99, 1.0].map(|share| percentile(&mut hundred, share).to_string());
+        assert_eq!(at, ["1", "50", "99", "100"]);
+        assert_eq!(percentile(&mut [], 0.5).to_string(), "0");
+        assert_eq!(median([3.0, 1.0, 2.0]).to_string(), "2");
+        assert!(median([]).is_nan());
+    }
 }

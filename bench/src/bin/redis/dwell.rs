@@ -32,7 +32,7 @@ fn addresses(servers: &[Server]) -> Vec<&str> {
     servers.iter().map(|server| server.address.as_str()).collect()
 }
 
-/// Rates and processor time of so many servers.
+/// Rates and processor time of so many servers, and calls of scripts a job.
 pub(crate) fn measure(
     args: &Args,
     binary: &Path,
@@ -40,7 +40,7 @@ pub(crate) fn measure(
     servers: usize,
     way: Way,
     work: Work,
-) -> Outcome<Figure> {
+) -> Outcome<(Figure, f64)> {
     let servers = start(binary, redis, servers)?;
     let addresses = addresses(&servers);
     let cpu = || -> Outcome<(f64, f64)> {
@@ -50,20 +50,29 @@ pub(crate) fn measure(
         }
         Ok((redis.cpu()?, user))
     };
-    let before = cpu()?;
+    let (before, calls) = (cpu()?, script_calls(redis)?);
     let jobs = way.jobs(args);
     let ((), time) = seconds(|| match (work, way) {
         (Work::Put, Way::Single) => put_single(args, &addresses),
         (Work::Put, Way::Batched) => put_batches(args, &addresses, args.batched, HOUR),
         (Work::Cycle, _) => cycle(args, &addresses, way),
     })?;
-    let after = cpu()?;
+    let (after, calls) = (cpu()?, script_calls(redis)? - calls);
     for server in servers {
         server.stop()?;
     }
     redis.ask(&["FLUSHALL"])?;
     let micros = |seconds: f64| seconds * 1e6 / jobs as f64;
-    Ok(Figure { rate: jobs as f64 / time, redis: micros(after.0 - before.0), user: micros(after.1 - before.1) })
+    let figure =
+        Figure { rate: jobs as f64 / time, redis: micros(after.0 - before.0), user: micros(after.1 - before.1) };
+    Ok((figure, calls / jobs as f64))
+}
+
+/// How many calls of scripts Redis has had.
+fn script_calls(redis: &Redis) -> Outcome<f64> {
+    let stats = redis.ask(&["INFO", "commandstats"])?;
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    Ok(calls.and_then(|calls| calls.split(',').next()).unwrap_or("0").parse()?)
 }
 
 fn put_single(args: &Args, addresses: &[&str]) -> Outcome<()> {

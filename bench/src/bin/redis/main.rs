@@ -155,15 +155,15 @@ fn rates(args: &Args, binary: &Path, redis: &Redis, bullmq: Option<&Bullmq>) -> 
         bare.push(rates);
     }
     print(
-        "\n| | servers | jobs/s | CPU µs a job: servers | Redis | BullMQ, jobs/s | CPU µs a job: node | Redis | \
+        "\n| | servers | jobs/s | calls a job | CPU µs a job: servers | Redis | BullMQ, jobs/s | CPU µs a job: node | Redis | \
          Dwell : BullMQ | of our script | of the bare script |",
     )?;
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     for work in Work::ALL {
         for (way, bare) in Way::ALL.into_iter().zip(&bare) {
             let peer = bullmq.map(|bullmq| bullmq.measure(args, redis, way, work)).transpose()?;
             for servers in [1, 2] {
-                let ours = dwell::measure(args, binary, redis, servers, way, work)?;
+                let (ours, calls) = dwell::measure(args, binary, redis, servers, way, work)?;
                 let theirs = peer.map_or("– | – | –".to_owned(), |peer| {
                     format!("{:.0} | {:.0} | {:.0}", peer.rate, peer.user, peer.redis)
                 });
@@ -172,7 +172,7 @@ fn rates(args: &Args, binary: &Path, redis: &Redis, bullmq: Option<&Bullmq>) -> 
                     if work == Work::Put { format!("{:.0} %", 100.0 * ours.rate / of) } else { "–".to_owned() }
                 };
                 print(&format!(
-                    "| {}, {} | {servers} | {:.0} | {:.0} | {:.0} | {theirs} | {ahead} | {} | {} |",
+                    "| {}, {} | {servers} | {:.0} | {calls:.3} | {:.0} | {:.0} | {theirs} | {ahead} | {} | {} |",
                     work.name(),
                     way.name(args),
                     ours.rate,
