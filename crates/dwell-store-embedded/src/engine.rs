@@ -23,6 +23,7 @@ mod index;
 mod leases;
 mod looks;
 mod minutes;
+mod order;
 mod ordering;
 mod pages;
 mod replay;

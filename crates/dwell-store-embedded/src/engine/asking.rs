@@ -64,6 +64,10 @@ pub(super) struct Known {
     /// What is not in memory is not on the shelf either.
     looked_up: BTreeSet<(TopicId, JobId)>,
     numbers_looked_up: BTreeSet<Number>,
+    /// What is not on the shelf at all: whatever is dropped, it does not get there by that.
+    absent: BTreeSet<(TopicId, JobId)>,
+    /// All jobs that it names have been looked up.
+    is_complete: bool,
     /// Stretches of which everything is in memory.
     stretches: Vec<Stretch>,
     /// How many are due by a time.
@@ -84,6 +88,8 @@ impl Default for Known {
             at: Timestamp::EPOCH,
             looked_up: BTreeSet::new(),
             numbers_looked_up: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            is_complete: false,
             stretches: Vec::new(),
             ranks: HashMap::default(),
             purged: 0,
@@ -107,7 +113,7 @@ impl Known {
             Some(stretch) => {
                 let through = stretch.through?;
                 let places = if buried { &topic.buried } else { &topic.waiting };
-                let there = if begin <= through { places.range(begin..=through).take(need).count() } else { 0 };
+                let there = if begin <= through { places.count(begin..=through, need) } else { 0 };
                 if there >= need || stretch.bytes >= STRETCH_BYTES {
                     return None;
                 }
@@ -215,11 +221,16 @@ impl Engine {
     }
 
     fn attempt_again(&mut self, mut parked: Box<Parked>) {
-        if (parked.known.generation, parked.known.dropped) != (self.shelf.generation, self.shelf.dropped) {
-            let brought = std::mem::take(&mut parked.known.brought);
+        let known = &mut parked.known;
+        if (known.generation, known.dropped) != (self.shelf.generation, self.shelf.dropped) {
+            let absent = if known.generation == self.shelf.generation {
+                std::mem::take(&mut known.absent)
+            } else {
+                BTreeSet::new()
+            };
+            let (brought, purged) = (std::mem::take(&mut known.brought), known.purged);
             let (generation, dropped, at) = (self.shelf.generation, self.shelf.dropped, self.now.at);
-            let purged = parked.known.purged;
-            parked.known = Known { generation, dropped, at, purged, brought, ..Known::default() };
+            *known = Known { generation, dropped, at, absent, purged, brought, ..Known::default() };
         }
         match parked.command.missing(self, &parked.known) {
             None => {
@@ -385,11 +396,17 @@ impl Engine {
     fn learn(&mut self, known: &mut Known, reply: Reply, what: What) {
         match (what, reply) {
             (What::Jobs(ids, numbers), Reply::Found(records)) => {
+                let mut found = BTreeSet::new();
                 for record in &records {
                     self.bring_for(known, record);
+                    found.extend(crate::format::run::look(record).map(|seen| (seen.topic, seen.id)).ok());
                 }
-                known.looked_up.extend(ids);
+                let is_found = |(topic, id): &(TopicId, JobId)| found.contains(&(*topic, id.as_str().as_bytes()));
+                let (there, absent): (Vec<_>, Vec<_>) = ids.into_iter().partition(is_found);
+                known.looked_up.extend(there);
+                known.absent.extend(absent);
                 known.numbers_looked_up.extend(numbers);
+                known.is_complete = true;
             }
             (What::Stretch(name, only), Reply::Row(row)) => self.learn_stretch(known, &row, name, only.as_deref()),
             (What::Purge, Reply::Row(row)) => {

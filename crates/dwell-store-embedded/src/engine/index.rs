@@ -33,17 +33,17 @@ impl Engine {
         }
         match indexed {
             Indexed::None => {}
-            Indexed::Leased => drop(topic.leased.remove(&place)),
-            Indexed::Buried => drop(topic.buried.remove(&place)),
+            Indexed::Leased => topic.leased.remove(place, index),
+            Indexed::Buried => topic.buried.remove(place, index),
             Indexed::Delayed => {
-                topic.waiting.remove(&place);
+                topic.waiting.remove(place, index);
                 if !slot.is_clean() {
                     topic.minutes.remove(place.0);
                     self.minutes.remove(place.0);
                 }
             }
             Indexed::Ready(line) => {
-                topic.waiting.remove(&place);
+                topic.waiting.remove(place, index);
                 if !slot.is_clean() {
                     topic.minutes.remove(place.0);
                     self.minutes.remove(place.0);

@@ -44,9 +44,9 @@ impl Engine {
             let topic = &self.topics[self.names.get(name)?];
             let index = match state {
                 State::Ready => topic.head(Line::PULL).map(|(_, index)| index),
-                State::Delayed => topic.waiting.range(after(self.now.at)..).next().map(|(_, index)| *index),
-                State::Buried => topic.buried.first_key_value().map(|(_, index)| *index),
-                State::Leased => topic.leased.values().copied().min_by_key(|index| self.lease_end(*index)),
+                State::Delayed => topic.waiting.range(after(self.now.at)..).next().map(|(_, index)| index),
+                State::Buried => topic.buried.first().map(|(_, index)| index),
+                State::Leased => topic.leased.slots().min_by_key(|index| self.lease_end(*index)),
             }?;
             let before = self.slots.get(index).indexed;
             if self.refresh(index) && self.slots.get(index).indexed == before {
@@ -199,7 +199,7 @@ pub(super) fn places<'a>(topic: &'a Topic, query: &'a ListQuery, now: Timestamp)
     sections
         .into_iter()
         .filter(|(section, _)| wants(query, *section))
-        .flat_map(move |(section, places)| places.range(range(query, section, now)).map(|(_, index)| *index))
+        .flat_map(move |(section, places)| places.range(range(query, section, now)).map(|(_, index)| index))
 }
 
 pub(super) fn wants(query: &ListQuery, section: Section) -> bool {

@@ -342,7 +342,7 @@ impl Engine {
         }
         // Most jobs are delayed: sorted all at once they cost a fraction of what they cost one by one.
         for (topic, places) in delayed {
-            self.index_delayed(topic, places);
+            self.index_delayed(topic, &places);
         }
         let topics: Vec<TopicId> = self.topics.keys().copied().collect();
         for topic in topics {
@@ -388,17 +388,17 @@ impl Engine {
         }
     }
 
-    fn index_delayed(&mut self, id: TopicId, places: Vec<(Place, Index)>) {
+    fn index_delayed(&mut self, id: TopicId, places: &[(Place, Index)]) {
         if self.topics[&id].policy.ttl.is_some() {
-            for (_, index) in &places {
+            for (_, index) in places {
                 self.set_timer(*index);
             }
         }
         let topic = self.topics.get_mut(&id).expect("every job has a topic");
-        topic.minutes.add_sorted(&places, |((due_at, _), _)| *due_at);
-        self.minutes.add_sorted(&places, |((due_at, _), _)| *due_at);
+        topic.minutes.add_sorted(places, |((due_at, _), _)| *due_at);
+        self.minutes.add_sorted(places, |((due_at, _), _)| *due_at);
         let first = places.first().map(|(place, _)| *place);
-        topic.waiting.append(&mut places.into_iter().collect());
+        topic.waiting.extend_sorted(places);
         if let Some(place) = first {
             self.promote_at(id, place);
         }

@@ -55,13 +55,13 @@ impl Engine {
         let mut summary = ShelfSummary {
             lanes: with_lanes.map(|topic| (topic.id, topic.lanes.clone())).collect(),
             slices: Vec::new(),
-            minutes: self.shelf.minutes.between(0..u64::MAX).collect(),
+            minutes: self.shelf.minutes.sorted(),
             stale: self.unnoted().collect(),
         };
         for topic in self.topics.values() {
             let near = |buried: bool| {
                 let places = if buried { &topic.buried } else { &topic.waiting };
-                places.first_key_value().map_or(Timestamp::MAX, |((due_at, _), _)| *due_at)
+                places.first().map_or(Timestamp::MAX, |((due_at, _), _)| due_at)
             };
             for (&(line, lane), of) in topic.slices.iter().filter(|(_, of)| of.copies > 0) {
                 let slice = Slice { topic: topic.id, line, lane };

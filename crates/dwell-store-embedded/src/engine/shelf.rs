@@ -446,7 +446,7 @@ impl Engine {
         if behind.is_empty() || !self.is_light() {
             return Vec::new();
         }
-        let delayed = topic.waiting.range(after_time(self.now.at)..after_time(soon)).take(WINDOW).count();
+        let delayed = topic.waiting.count(after_time(self.now.at)..after_time(soon), WINDOW);
         let ready = |line: Line| topic.ready.get(&line).map_or(0, BTreeMap::len);
         behind.into_iter().filter(|slice| delayed.max(ready(slice.line)) < WINDOW).collect()
     }

@@ -74,7 +74,7 @@ impl Engine {
     fn promote_due(&mut self, id: TopicId, budget: &mut usize) {
         let Some(topic) = self.topics.get_mut(&id) else { return };
         let Some((from, _)) = topic.promotion.take() else { return };
-        let mut places = topic.waiting.range(from..).map(|(place, index)| (*place, *index));
+        let mut places = topic.waiting.range(from..);
         let mut due = Vec::new();
         let mut next = places.next();
         let now = self.now.at.as_millis();
@@ -86,6 +86,7 @@ impl Engine {
             due.push(index);
             next = places.next();
         }
+        drop(places);
         *budget -= due.len();
         if let Some((place, _)) = next {
             self.promote_at(id, place);

@@ -8,6 +8,7 @@ use dwell_core::{
 use timing_wheel::Key;
 
 use super::minutes::Minutes;
+use super::order::Order;
 use super::shelf::OnShelf;
 use super::slots::Index;
 use crate::format::key::Lane;
@@ -40,9 +41,9 @@ pub(super) struct Topic {
     /// Fires when something on the shelf is soon due, or is.
     pub(super) shelf_timer: Option<(u64, Key)>,
     /// Delayed and ready, in memory; so are all below.
-    pub(super) waiting: BTreeMap<Place, Index>,
-    pub(super) leased: BTreeMap<Place, Index>,
-    pub(super) buried: BTreeMap<Place, Index>,
+    pub(super) waiting: Order,
+    pub(super) leased: Order,
+    pub(super) buried: Order,
     /// Ready ones, by line.
     pub(super) ready: BTreeMap<Line, BTreeMap<Rank, Index>>,
     pub(super) ready_count: u64,
@@ -66,9 +67,9 @@ impl Topic {
             lanes: Vec::new(),
             slices: BTreeMap::new(),
             shelf_timer: None,
-            waiting: BTreeMap::new(),
-            leased: BTreeMap::new(),
-            buried: BTreeMap::new(),
+            waiting: Order::default(),
+            leased: Order::default(),
+            buried: Order::default(),
             ready: BTreeMap::new(),
             ready_count: 0,
             urgent_count: 0,
@@ -135,12 +136,12 @@ impl Topic {
         counts[State::Delayed] = all.saturating_sub(counts[State::Ready]);
         counts[State::Leased] = self.leased.len() as u64;
         counts[State::Buried] = self.buried.len() as u64 + self.away(true);
-        let first = self.waiting.first_key_value().map(|((due_at, _), _)| *due_at);
+        let first = self.waiting.first().map(|((due_at, _), _)| due_at);
         TopicInfo {
             name: self.name.clone(),
             counts,
             urgent: self.urgent_count + urgent,
-            next_due_at: self.waiting.range(after(now)..).next().map(|((due_at, _), _)| *due_at),
+            next_due_at: self.waiting.range(after(now)..).next().map(|((due_at, _), _)| due_at),
             oldest_ready_at: first.filter(|&due_at| due_at <= now),
             totals: self.totals,
             policy: self.policy.clone(),

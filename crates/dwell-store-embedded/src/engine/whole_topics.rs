@@ -39,7 +39,7 @@ impl Engine {
     fn retime(&mut self, id: TopicId) {
         self.wake_for_shelf(id);
         let topic = &self.topics[&id];
-        let jobs: Vec<Index> = topic.waiting.values().chain(topic.buried.values()).copied().collect();
+        let jobs: Vec<Index> = topic.waiting.slots().chain(topic.buried.slots()).collect();
         for index in jobs {
             if self.refresh(index) {
                 self.set_timer(index);
@@ -83,13 +83,13 @@ impl Engine {
             let job = self.job(*index);
             matches!(&job.phase, Phase::Buried(burial) if redrive.matches(&job.id, &burial.reason))
         };
-        let letters: Vec<Index> = topic.buried.values().copied().filter(meant).collect();
+        let letters: Vec<Index> = topic.buried.slots().filter(meant).collect();
         let max = redrive.max as usize;
         // All that have the reason, or one of the ids, that is asked for are in memory now.
         let away = if redrive.ids.is_none() && redrive.reason.is_none() { topic.away(true) } else { 0 };
         let remaining = (letters.len() as u64 + away).saturating_sub(max as u64);
         let chosen: Vec<Index> = if topic.buried.is_empty() && topic.away(true) == 0 && redrive.else_delayed {
-            topic.waiting.range(after(self.now.at)..).map(|(_, index)| *index).take(max).collect()
+            topic.waiting.range(after(self.now.at)..).map(|(_, index)| index).take(max).collect()
         } else {
             letters.into_iter().take(max).collect()
         };
@@ -117,10 +117,10 @@ impl Engine {
         let topic = &self.topics[&id];
         let not_due = after(self.now.at);
         let jobs: Vec<Index> = match state {
-            State::Delayed => topic.waiting.range(not_due..).map(|(_, index)| *index).collect(),
-            State::Ready => topic.waiting.range(..not_due).map(|(_, index)| *index).collect(),
-            State::Leased => topic.leased.values().copied().collect(),
-            State::Buried => topic.buried.values().copied().collect(),
+            State::Delayed => topic.waiting.range(not_due..).map(|(_, index)| index).collect(),
+            State::Ready => topic.waiting.range(..not_due).map(|(_, index)| index).collect(),
+            State::Leased => topic.leased.slots().collect(),
+            State::Buried => topic.buried.slots().collect(),
         };
         let purged = jobs.len() as u64;
         for index in jobs {
@@ -133,7 +133,7 @@ impl Engine {
     /// Forgets a topic and everything in it; how many jobs that were.
     pub(super) fn remove_topic(&mut self, id: TopicId) -> u64 {
         let Topic { waiting, leased, buried, .. } = &self.topics[&id];
-        let jobs: Vec<Index> = waiting.values().chain(leased.values()).chain(buried.values()).copied().collect();
+        let jobs: Vec<Index> = waiting.slots().chain(leased.slots()).chain(buried.slots()).collect();
         let away = self.topics[&id].away(false) + self.topics[&id].away(true);
         let removed = jobs.len() as u64 + away;
         for index in jobs {

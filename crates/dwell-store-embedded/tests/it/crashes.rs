@@ -9,7 +9,6 @@ use dwell_store_embedded::storage::{MemoryStorage, Storage};
 use dwell_store_embedded::{Config, Durability, EmbeddedStore, OpenError};
 
 use crate::faulty::Faulty;
-use crate::subject::image;
 use crate::world::{config, find, new_job, open, put, settle, topic};
 
 const PAGE: usize = 4_096;
@@ -72,7 +71,7 @@ async fn a_segment_that_was_never_begun_is_begun_again() {
     let storage = MemoryStorage::default();
     let store = open(Arc::new(storage.clone())).unwrap();
     put(&store, "a").await.unwrap();
-    let storage = image(&storage);
+    let storage = storage.image();
     storage.create("journal-0000000000000002").unwrap();
     for name in ["b", "c", "d"] {
         let store = open(Arc::new(storage.clone())).unwrap_or_else(|error| panic!("before {name}: {error}"));
@@ -88,7 +87,7 @@ async fn rot_in_the_first_frame_of_a_run_is_loud() {
     for name in ["a", "b", "c", "d"] {
         put(&store, name).await.unwrap();
     }
-    let rotten = image(&storage);
+    let rotten = storage.image();
     rotten.open(FIRST).unwrap().write_at(PAGE as u64 + 80, &[0xff; 4]).unwrap();
     let error = open(Arc::new(rotten)).err().expect("four acknowledged jobs cannot be read");
     assert!(matches!(error, OpenError::Damaged { offset: PAGE, .. }), "{error}");
@@ -102,7 +101,7 @@ async fn without_syncs_a_hole_is_no_damage() {
         put(&store, name).await.unwrap();
     }
     // The system had written the pages of frames 1, 3 and 4 when the power went, not of 2.
-    let cut = image(&storage);
+    let cut = storage.image();
     cut.open(FIRST).unwrap().write_at(2 * PAGE as u64, &[0; PAGE]).unwrap();
     let store = EmbeddedStore::open(&unsynced(&cut)).expect("nothing that was promised is lost");
     assert!(find(&store, "a").await.is_some());
@@ -114,7 +113,7 @@ async fn versions_do_not_repeat_after_a_run_that_did_nothing() {
     let store = EmbeddedStore::open(&unsynced(&storage)).unwrap();
     put(&store, "a").await.unwrap();
     let given = put(&store, "b").await.unwrap();
-    let cut = image(&storage);
+    let cut = storage.image();
     cut.open(FIRST).unwrap().write_at(2 * PAGE as u64, &[0; PAGE]).unwrap();
     EmbeddedStore::open(&unsynced(&cut)).unwrap().close().await.unwrap();
     let store = EmbeddedStore::open(&unsynced(&cut)).unwrap();
@@ -149,13 +148,13 @@ async fn jobs_put_after_an_idle_run_are_there() {
     assert!(storage.is_dead());
     drop(store);
 
-    let after = image(&storage.memory);
+    let after = storage.memory.image();
     open(Arc::new(after.clone())).unwrap().close().await.unwrap();
     let store = open(Arc::new(after.clone())).unwrap();
     let fresh = TopicName::new("fresh").unwrap();
     let answer = store.put(vec![NewJob { topic: fresh.clone(), ..new_job("n") }]).await.unwrap();
     assert!(answer[0].is_ok());
-    let store = open(Arc::new(image(&after))).unwrap();
+    let store = open(Arc::new(after.image())).unwrap();
     let job = Lookup::Job(JobRef::Named(fresh, JobId::new("n").unwrap()));
     assert!(store.get(vec![job]).await.unwrap()[0].is_some(), "it was acknowledged");
 }

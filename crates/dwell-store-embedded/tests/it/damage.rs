@@ -6,7 +6,6 @@ use dwell_core::Store;
 use dwell_store_embedded::OpenError;
 use dwell_store_embedded::storage::{MemoryStorage, Storage};
 
-use crate::subject::image;
 use crate::world::{find, open, put};
 
 const JOBS: usize = 30;
@@ -22,7 +21,7 @@ async fn journal(clean: bool) -> MemoryStorage {
     if clean {
         store.close().await.unwrap();
     }
-    image(&storage)
+    storage.image()
 }
 
 /// The segments in which anything stands, with their bytes.
@@ -69,7 +68,7 @@ async fn a_flipped_bit_is_noticed_wherever_it_is() {
         assert!(pages.len() > JOBS, "a frame a job");
         for (k, (s, at)) in pages.iter().enumerate() {
             for bit in [0, 77, 300, 64 * 8 + 3] {
-                let damaged = image(&whole);
+                let damaged = whole.image();
                 let (name, bytes) = &all[*s];
                 let place = at + bit / 8;
                 damaged.open(name).unwrap().write_at(place as u64, &[bytes[place] ^ (1 << (bit % 8))]).unwrap();
@@ -99,7 +98,7 @@ async fn a_segment_that_is_cut_short_is_noticed() {
         if !is_used(&bytes[length..]) {
             break;
         }
-        let damaged = image(&whole);
+        let damaged = whole.image();
         damaged.create(&name).unwrap().write_at(0, &bytes[..length]).unwrap();
         let error = open(Arc::new(damaged)).err().unwrap_or_else(|| panic!("cut at {length} and nobody noticed"));
         assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
@@ -112,7 +111,7 @@ async fn a_missing_segment_or_manifest_is_noticed() {
     let all = segments(&whole);
     assert!(all.len() > 1, "more than one segment");
     for missing in [all[0].0.as_str(), "manifest"] {
-        let damaged = image(&whole);
+        let damaged = whole.image();
         damaged.remove(missing).unwrap();
         let error = open(Arc::new(damaged)).err().unwrap_or_else(|| panic!("{missing} is missing and nobody noticed"));
         assert!(matches!(error, OpenError::Missing { .. }), "{error}");
@@ -125,7 +124,7 @@ async fn a_torn_frame_at_the_end_is_cut_and_stays_cut() {
     let whole = journal(false).await;
     let (name, bytes) = segments(&whole).pop().expect("there is a last one");
     let end = bytes.chunks(PAGE).rposition(is_used).expect("something is there") * PAGE;
-    let torn = image(&whole);
+    let torn = whole.image();
     torn.open(&name).unwrap().write_at(end as u64 + 70, &[0xff; 8]).unwrap();
     for _ in 0..3 {
         // Each start goes on in a segment of its own; the cut frame must never be taken for damage later.
@@ -164,7 +163,7 @@ async fn with_body(padding: &[u8], forged: &[u8]) -> MemoryStorage {
     let body = dwell_core::Body::Bytes(Arc::from(body));
     let answer = store.put(vec![dwell_core::NewJob { body, ..crate::world::new_job("big") }]).await.unwrap();
     assert!(answer[0].is_ok());
-    image(&storage)
+    storage.image()
 }
 
 /// Where the `nth` frame begins, counted from 1, wherever that is.

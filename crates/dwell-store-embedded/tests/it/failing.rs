@@ -8,7 +8,6 @@ use std::time::Duration;
 use dwell_core::{ErrorKind, LeaseRequest, Lookup, Store, StoreError, Verdict};
 use dwell_store_embedded::storage::{MemoryStorage, Storage, StoredFile};
 
-use crate::subject::image;
 use crate::world::{find, open, put, settle, topic};
 
 /// Memory that takes so many writes and syncs and then fails every one.
@@ -129,7 +128,7 @@ async fn whatever_operation_fails_nothing_acknowledged_is_lost() {
         let (kept, acked) = work(&store).await;
         assert_failed(&store).await;
 
-        let store = open(Arc::new(image(&storage.memory))).expect("a restart recovers");
+        let store = open(Arc::new(storage.memory.image())).expect("a restart recovers");
         for name in &kept {
             let job = find(&store, name).await.unwrap_or_else(|| panic!("{name} was acknowledged ({operations})"));
             assert_eq!(job.job.body.as_bytes(), name.as_bytes());

@@ -6,7 +6,7 @@ use dwell_core::{Body, CancelItem, Delay, JobId, JobRef, NewJob, PutError, Store
 use dwell_store_embedded::storage::{MemoryStorage, Storage};
 use dwell_store_embedded::{Config, EmbeddedStore, OpenError};
 
-use crate::subject::{StoreClock, fresh_directory, image};
+use crate::subject::{StoreClock, fresh_directory};
 use crate::world::{config, find, lease, new_job, open, put, settle, topic};
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_budget_that_is_full_has_room_again_when_waiting_jobs_go() {
     assert!(second.len() > first.len() / 3, "only {} after {}", second.len(), first.len());
     thin_out(&store, &second).await;
 
-    let store = EmbeddedStore::open(&small(image(&storage))).unwrap();
+    let store = EmbeddedStore::open(&small(storage.image())).unwrap();
     let third = fill(&store, "third").await;
     // Half of the second have gone; an eighth of the budget, about a third of those, may lie between the others.
     assert!(third.len() > second.len() / 6, "only {} after {}", third.len(), second.len());

@@ -7,7 +7,7 @@ use dwell_core::{LeaseRequest, Phase, Rate, SetPause, State, Store, TopicPolicy,
 use dwell_store_embedded::storage::MemoryStorage;
 use dwell_store_embedded::{Config, EmbeddedStore};
 
-use crate::subject::{fresh_directory, image};
+use crate::subject::fresh_directory;
 use crate::world::{find, lease, new_job, open, put, settle, topic};
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn leases_attempts_and_tokens_survive() {
     settle(&store, &first, Verdict::Nack { error: None, delay: Some(dwell_core::Delay::ZERO) }).await;
     let held = lease(&store).await;
 
-    let store = open(Arc::new(image(&storage))).unwrap();
+    let store = open(Arc::new(storage.image())).unwrap();
     let found = find(&store, "a").await.expect("it was answered");
     assert_eq!((found.state, found.job.attempt), (State::Leased, 2));
     assert_eq!(found.job.body, held.view.job.body);
@@ -55,7 +55,7 @@ async fn no_job_gets_what_belongs_to_another() {
     }
     assert_eq!(held.view.job, before[3].job);
 
-    let storage = image(&storage);
+    let storage = storage.image();
     for round in 0..2 {
         let store = open(Arc::new(storage.clone())).unwrap();
         for (name, before) in names.iter().zip(&before) {
@@ -79,7 +79,7 @@ async fn a_lease_gets_its_time_anew_after_a_restart() {
     let held = lease(&store).await;
     settle(&store, &held, Verdict::Extend { ttr: Some(Ttr::MIN) }).await;
     let before = store.status().await.unwrap().now;
-    let store = open(Arc::new(image(&storage))).unwrap();
+    let store = open(Arc::new(storage.image())).unwrap();
     let Phase::Leased(lease) = find(&store, "a").await.expect("it was answered").job.phase else {
         panic!("not leased")
     };
@@ -97,7 +97,7 @@ async fn a_rate_begins_with_a_full_burst_after_a_restart() {
     }
     let all = LeaseRequest::of(topic()).up_to(3);
     assert_eq!(store.lease(all.clone()).await.unwrap().len(), 1);
-    let store = open(Arc::new(image(&storage))).unwrap();
+    let store = open(Arc::new(storage.image())).unwrap();
     assert_eq!(store.lease(all.clone()).await.unwrap().len(), 1, "what was used before is not kept");
     assert_eq!(store.lease(all).await.unwrap().len(), 0);
 }
@@ -126,7 +126,7 @@ async fn versions_and_numbers_never_repeat_even_if_the_journal_is_lost() {
     let storage = MemoryStorage::default();
     let store = open(Arc::new(storage.clone())).unwrap();
     let before = put(&store, "a").await.unwrap();
-    let cut = image(&storage);
+    let cut = storage.image();
     wipe_journal(&cut);
     let store = open(Arc::new(cut)).unwrap();
     assert_eq!(find(&store, "a").await, None, "it is lost indeed");
@@ -169,7 +169,7 @@ async fn policies_pauses_and_totals_survive_many_segments() {
     let segments = journal_files(&storage);
     assert!(segments < 40, "old segments are freed: {segments} are left");
 
-    let store = open(Arc::new(image(&storage))).unwrap();
+    let store = open(Arc::new(storage.image())).unwrap();
     let after = store.topic(topic()).await.unwrap().expect("it is there");
     assert_eq!((after.totals, after.policy, after.pause), (before.totals, policy, dwell_core::Pause::On));
     assert_eq!(find(&store, "keeper").await.expect("it was answered").job.body.as_bytes(), b"keeper");
@@ -207,7 +207,7 @@ async fn a_call_larger_than_a_frame_is_as_durable_as_any() {
     };
     let answers = store.put((0..4).map(big).collect()).await.unwrap();
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    let store = open(Arc::new(image(&storage))).unwrap();
+    let store = open(Arc::new(storage.image())).unwrap();
     for k in 0..4_u8 {
         let job = find(&store, &k.to_string()).await.expect("it was answered").job;
         assert!(job.body.len() == 6 << 20 && job.body.as_bytes().iter().all(|byte| *byte == k));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dwell_core::{Store, Timestamp};
 use dwell_store_embedded::clock::Clock;
-use dwell_store_embedded::storage::{MemoryStorage, Storage};
+use dwell_store_embedded::storage::MemoryStorage;
 use dwell_store_embedded::{Config, EmbeddedStore, Place};
 use dwell_store_testkit::{Ending, FakeClock, Restart, Setup, Subject, TestClock};
 use tempfile::TempDir;
@@ -123,21 +123,7 @@ fn open(config: &Config) -> Arc<dyn Store> {
     Arc::new(EmbeddedStore::open(config).expect("the store opens"))
 }
 
-/// What is stored right now: what a process that is killed leaves behind.
-pub(crate) fn image(storage: &dyn Storage) -> MemoryStorage {
-    let image = MemoryStorage::default();
-    for name in storage.list().expect("memory can be listed") {
-        // A spare may become a segment while we look.
-        let Ok(file) = storage.open(&name) else { continue };
-        let length = file.len().expect("memory has a length");
-        let mut bytes = vec![0; usize::try_from(length).expect("it fits memory")];
-        file.read_at(0, &mut bytes).expect("memory can be read");
-        image.create(&name).expect("memory has room").write_at(0, &bytes).expect("memory has room");
-    }
-    image
-}
-
-/// The same of a directory: a copy of its files beside them, which goes when the directory above goes.
+/// What is stored right now in a directory: a copy of its files beside them, which goes when the directory above goes.
 fn copy(directory: &Path) -> PathBuf {
     let copy = directory.join("copy");
     std::fs::create_dir(&copy).unwrap();

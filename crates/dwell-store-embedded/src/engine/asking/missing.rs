@@ -21,6 +21,8 @@ impl Command {
             return Some(Missing::Slices);
         }
         match self {
+            // What is in memory has not been dropped since, and what is not has been looked up.
+            Self::Put { .. } | Self::Change { .. } | Self::Cancel { .. } if known.is_complete => None,
             Self::Put { jobs, .. } => {
                 let named = jobs.iter().filter_map(|new| match &new.id {
                     NewId::Named(id) => Some((&new.topic, id)),
@@ -93,8 +95,11 @@ impl Engine {
             let on_shelf = !self.topics[&topic].slices.is_empty()
                 && self.shelf.view.may_have(id_hash(topic, id.as_str().as_bytes()))
                 && self.slots.by_id(topic, id.as_str()).is_none();
-            if on_shelf && !known.looked_up.contains(&(topic, id.clone())) {
-                ids.push((topic, id.clone()));
+            if on_shelf {
+                let name = (topic, id.clone());
+                if !known.looked_up.contains(&name) && !known.absent.contains(&name) {
+                    ids.push(name);
+                }
             }
         }
         let mut numbers = Vec::new();
