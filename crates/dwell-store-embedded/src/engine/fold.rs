@@ -306,7 +306,7 @@ impl Engine {
         let (brief, id, indexed) = (slot.brief, slot.topic, slot.indexed);
         let topic = self.topics.get_mut(&id).expect("every job has a topic");
         let lane = topic.make_lane(brief.priority, brief.phase);
-        let of = topic.slices.entry((brief.line, lane)).or_insert_with(|| OnShelf::new(0, Timestamp::MAX));
+        let of = topic.slices.entry((brief.line, lane)).or_insert_with(|| Box::new(OnShelf::new(0, Timestamp::MAX)));
         of.copies += 1;
         of.near += 1;
         if indexed != Indexed::Buried {
@@ -422,7 +422,7 @@ impl Engine {
             Some(topic) => &mut topic.slices,
             None => self.shelf.gone.get_mut(&slice.topic)?,
         };
-        slices.get_mut(&(slice.line, slice.lane))
+        slices.get_mut(&(slice.line, slice.lane)).map(|of| &mut **of)
     }
 
     /// Drops a few jobs from memory that are on the shelf.

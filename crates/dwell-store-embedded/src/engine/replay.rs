@@ -167,7 +167,7 @@ impl Engine {
             Some(topic) => &mut topic.slices,
             None => self.shelf.gone.entry(slice.topic).or_default(),
         };
-        slices.entry((slice.line, slice.lane)).or_insert_with(|| OnShelf::new(0, Timestamp::MAX))
+        slices.entry((slice.line, slice.lane)).or_insert_with(|| Box::new(OnShelf::new(0, Timestamp::MAX)))
     }
 
     /// What is on the shelf, as of the topics' file.

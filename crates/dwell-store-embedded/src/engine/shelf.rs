@@ -37,6 +37,9 @@ const SMALL: u64 = 8;
 /// Not yet known.
 pub(super) const COLLECTING: u64 = u64::MAX;
 
+/// What of each slice of a topic is on the shelf. Most topics have one slice: boxed, since a map takes room for many at once.
+pub(super) type Slices = BTreeMap<(Line, Lane), Box<OnShelf>>;
+
 /// What of one slice is on the shelf.
 #[derive(Debug)]
 pub(super) struct OnShelf {
@@ -117,7 +120,7 @@ pub(super) struct Shelf {
     /// When waiting copies are due, stale ones not counted.
     pub(super) minutes: Minutes,
     /// Slices of topics that were deleted.
-    pub(super) gone: BTreeMap<TopicId, BTreeMap<(Line, Lane), OnShelf>>,
+    pub(super) gone: BTreeMap<TopicId, Slices>,
     /// What more is to be brought of, for somebody who waits.
     pub(super) wanted: BTreeSet<Slice>,
     /// Slices that are looked through because time has done something to a job there.
@@ -191,7 +194,7 @@ impl Topic {
     /// Its slices of waiting or of buried jobs with something on the shelf.
     pub(super) fn shelved(&self, buried: bool) -> impl Iterator<Item = (Slice, &OnShelf)> {
         let wanted = self.slices.iter().filter(move |((_, lane), _)| (*lane == Lane::BURIED) == buried);
-        wanted.map(|(&(line, lane), of)| (Slice { topic: self.id, line, lane }, of))
+        wanted.map(|(&(line, lane), of)| (Slice { topic: self.id, line, lane }, &**of))
     }
 
     /// How many waiting or buried jobs are on the shelf only.

@@ -9,9 +9,8 @@ use timing_wheel::Key;
 
 use super::minutes::Minutes;
 use super::order::Order;
-use super::shelf::OnShelf;
+use super::shelf::{OnShelf, Slices};
 use super::slots::Index;
-use crate::format::key::Lane;
 pub(super) use crate::format::key::Place;
 use crate::format::record::TopicId;
 use crate::planted::{self, Bug};
@@ -37,7 +36,7 @@ pub(super) struct Topic {
     /// Priorities with lanes of their own on the shelf.
     pub(super) lanes: Vec<Priority>,
     /// What of it is on the shelf.
-    pub(super) slices: BTreeMap<(Line, Lane), OnShelf>,
+    pub(super) slices: Slices,
     /// Fires when something on the shelf is soon due, or is.
     pub(super) shelf_timer: Option<(u64, Key)>,
     /// Delayed and ready, in memory; so are all below.
