@@ -18,7 +18,7 @@ use super::{Command, Engine};
 use crate::format::key::{Slice, after_place, first_place};
 use crate::format::record::{GoneCause, TopicId};
 use crate::shelf::View;
-use crate::shelf::read::{Answered, Question, Reply, Row, RowQuestion};
+use crate::shelf::read::{Answered, Question, Reply, Row, RowQuestion, Shown};
 
 /// Ready jobs of a line that are enough in memory, where more are on the shelf.
 pub(super) const WINDOW: usize = 4_096;
@@ -395,13 +395,13 @@ impl Engine {
 
     fn learn(&mut self, known: &mut Known, reply: Reply, what: What) {
         match (what, reply) {
-            (What::Jobs(ids, numbers), Reply::Found(records)) => {
+            (What::Jobs(ids, numbers), Reply::Found(jobs)) => {
                 let mut found = BTreeSet::new();
-                for record in &records {
-                    self.bring_for(known, record);
-                    found.extend(crate::format::run::look(record).map(|seen| (seen.topic, seen.id)).ok());
+                for job in &jobs {
+                    self.bring_for(known, job);
+                    found.insert((job.topic, job.id()));
                 }
-                let is_found = |(topic, id): &(TopicId, JobId)| found.contains(&(*topic, id.as_str().as_bytes()));
+                let is_found = |(topic, id): &(TopicId, JobId)| found.contains(&(*topic, id.as_str()));
                 let (there, absent): (Vec<_>, Vec<_>) = ids.into_iter().partition(is_found);
                 known.looked_up.extend(there);
                 known.absent.extend(absent);
@@ -410,8 +410,8 @@ impl Engine {
             }
             (What::Stretch(name, only), Reply::Row(row)) => self.learn_stretch(known, &row, name, only.as_deref()),
             (What::Purge, Reply::Row(row)) => {
-                for record in &row.records {
-                    if let Some(index) = self.bring(record) {
+                for job in &row.jobs {
+                    if let Some(index) = self.bring(job) {
                         self.log_gone(index, GoneCause::Purge);
                         self.remove(index);
                         known.purged += 1;
@@ -431,10 +431,10 @@ impl Engine {
             known.stretches.len() - 1
         });
         known.stretches[at].through = row.through;
-        for record in &row.records {
-            if only.is_none_or(|redrive| self.is_meant(record, name.topic, redrive)) {
-                known.stretches[at].bytes += record.len();
-                self.bring_for(known, record);
+        for job in &row.jobs {
+            if only.is_none_or(|redrive| self.is_meant(&job.record, name.topic, redrive)) {
+                known.stretches[at].bytes += job.record.len();
+                self.bring_for(known, job);
             }
         }
     }
@@ -445,8 +445,8 @@ impl Engine {
         matches!(&job.phase, Phase::Buried(burial) if redrive.matches(&job.id, &burial.reason))
     }
 
-    fn bring_for(&mut self, known: &mut Known, record: &[u8]) {
-        if let Some(index) = self.bring(record) {
+    fn bring_for(&mut self, known: &mut Known, job: &Shown) {
+        if let Some(index) = self.bring(job) {
             known.brought.push((index, self.slots.get(index).brief.number));
         }
     }

@@ -22,7 +22,7 @@ use super::topic::{Rank, Topic};
 use crate::format::key::{Key, Lane, Place, Slice, Stale, after_place, after_time, first_place};
 use crate::format::record::{Brief, PhaseKind, TopicId};
 use crate::planted::{self, Bug};
-use crate::shelf::read::Row;
+use crate::shelf::read::{Row, Shown};
 use crate::shelf::{BadPlace, View};
 
 /// How long before they are due jobs are brought into memory, where somebody waits for them.
@@ -310,21 +310,19 @@ impl Engine {
     }
 
     /// Takes a job from the shelf into memory, unless it is there already or its copy is stale.
-    pub(super) fn bring(&mut self, record: &[u8]) -> Option<Index> {
-        let seen = crate::format::run::look(record).ok()?;
-        let topic = self.topics.get_mut(&seen.topic)?;
-        if self.slots.by_number(seen.brief.number).is_some() {
+    pub(super) fn bring(&mut self, job: &Shown) -> Option<Index> {
+        let topic = self.topics.get_mut(&job.topic)?;
+        if self.slots.by_number(job.brief.number).is_some() {
             return None;
         }
-        let lane = topic.lane(seen.brief.priority, seen.brief.phase);
-        let of = topic.slices.get_mut(&(seen.brief.line, lane))?;
-        let is_stale = of.stale.contains(seen.brief.place(), seen.version);
+        let lane = topic.lane(job.brief.priority, job.brief.phase);
+        let of = topic.slices.get_mut(&(job.brief.line, lane))?;
+        let is_stale = of.stale.contains(job.brief.place(), job.version);
         if (is_stale && !planted::is(Bug::StaleCopyBrought)) || of.away() == 0 {
             return None;
         }
         of.near += 1;
-        let id = str::from_utf8(seen.id).expect("it was looked at");
-        let index = self.slots.insert_packed(seen.topic, seen.brief, id, record, SHELF);
+        let index = self.slots.insert_packed(job.topic, job.brief, job.id(), &job.record, SHELF);
         self.index(index);
         self.note_near(index);
         Some(index)
@@ -389,8 +387,8 @@ impl Engine {
 
     /// Does to a few jobs of a slice what time has done to them; the rest of the slice comes later.
     pub(super) fn pass_row(&mut self, slice: Slice, row: &Row) {
-        for record in &row.records {
-            if let Some(index) = self.bring(record)
+        for job in &row.jobs {
+            if let Some(index) = self.bring(job)
                 && self.refresh(index)
                 && self.slots.get(index).home == SHELF
                 && self.rests(index)
@@ -478,8 +476,8 @@ impl Engine {
 
     /// Brings jobs of one slice that were asked for.
     pub(super) fn bring_row(&mut self, slice: Slice, from: Place, row: &Row, until: Timestamp) {
-        for record in &row.records {
-            self.bring(record);
+        for job in &row.jobs {
+            self.bring(job);
         }
         let Some(topic) = self.topics.get_mut(&slice.topic) else { return };
         let Some(of) = topic.slices.get_mut(&(slice.line, slice.lane)) else { return };

@@ -5,12 +5,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
-use dwell_core::{JobId, Number, Timestamp};
+use dwell_core::{JobId, Number, Timestamp, Version};
 
 use super::{BadPlace, Shelved, View};
 use crate::format::key::{Key, Place, Slice, after_time, first_place};
-use crate::format::record::TopicId;
+use crate::format::record::{Brief, TopicId};
 use crate::format::run::{self, Block, RunError, id_hash};
 
 /// What is asked.
@@ -46,19 +47,42 @@ pub(crate) struct RowQuestion {
 /// What is answered.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// The records of what was found.
-    Found(Vec<Vec<u8>>),
+    /// What was found.
+    Found(Vec<Shown>),
     /// See [`Row`].
     Row(Row),
     /// In the order they were asked for.
     Ranks(Vec<u64>),
 }
 
+/// A job's record, and what was seen in it: whoever reads has more time to look than the engine.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) topic: TopicId,
+    pub(crate) version: Version,
+    pub(crate) brief: Brief,
+    id: Range<usize>,
+    pub(crate) record: Vec<u8>,
+}
+
+impl Shown {
+    fn of(record: &[u8]) -> Option<Self> {
+        let seen = run::look(record).ok()?;
+        let begin = record.element_offset(seen.id.first()?)?;
+        let (topic, version, brief) = (seen.topic, seen.version, seen.brief);
+        Some(Self { topic, version, brief, id: begin..begin + seen.id.len(), record: record.to_vec() })
+    }
+
+    /// The caller's name for it.
+    pub(crate) fn id(&self) -> &str {
+        str::from_utf8(&self.record[self.id.clone()]).expect("it was looked at")
+    }
+}
+
 /// Jobs in the order they are due.
 #[derive(Debug, Default)]
 pub(crate) struct Row {
-    /// Their records.
-    pub(crate) records: Vec<Vec<u8>>,
+    pub(crate) jobs: Vec<Shown>,
     /// All that was asked for up to this place is there; without one, all of it.
     pub(crate) through: Option<Place>,
     /// When the first one that is not there is due, asked for or not.
@@ -101,7 +125,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn find(&mut self, ids: &[(TopicId, JobId)], numbers: &[Number]) -> Vec<Vec<u8>> {
+    fn find(&mut self, ids: &[(TopicId, JobId)], numbers: &[Number]) -> Vec<Shown> {
         let view = self.view;
         let mut found = Vec::new();
         for shelved in &view.runs {
@@ -111,24 +135,22 @@ impl<'a> Reading<'a> {
                     continue;
                 }
                 let ordinals = shelved.run.find_id(hash);
-                self.records(shelved, ordinals, &mut found, |record| {
-                    run::look(record).is_ok_and(|seen| seen.topic == *topic && seen.id == id.as_str().as_bytes())
-                });
+                self.show(shelved, ordinals, &mut found, |shown| shown.topic == *topic && shown.id() == id.as_str());
             }
             for number in numbers {
                 let ordinals = shelved.run.find_number(number.get());
-                self.records(shelved, ordinals, &mut found, |_| true);
+                self.show(shelved, ordinals, &mut found, |_| true);
             }
         }
         found
     }
 
-    fn records(
+    fn show(
         &mut self,
         shelved: &Shelved,
         ordinals: Result<Vec<u32>, RunError>,
-        found: &mut Vec<Vec<u8>>,
-        meant: impl Fn(&[u8]) -> bool,
+        found: &mut Vec<Shown>,
+        meant: impl Fn(&Shown) -> bool,
     ) {
         let ordinals = ordinals.unwrap_or_else(|error| {
             self.note(shelved, "a table", &error);
@@ -136,11 +158,8 @@ impl<'a> Reading<'a> {
         });
         for ordinal in ordinals.into_iter().filter(|ordinal| !shelved.dead.contains(*ordinal)) {
             let Some(block) = self.block(shelved, shelved.run.block_of(ordinal)) else { continue };
-            if let Some(entry) = block.by_ordinal(ordinal)
-                && meant(entry.record)
-            {
-                found.push(entry.record.to_vec());
-            }
+            let shown = block.by_ordinal(ordinal).and_then(|entry| Shown::of(entry.record));
+            found.extend(shown.filter(&meant));
         }
     }
 
@@ -173,7 +192,7 @@ impl<'a> Reading<'a> {
         let mut bytes = 0;
         let mut last = None;
         while let Some(Reverse((place, at))) = heads.pop() {
-            let full = row.records.len() >= question.limit || bytes >= question.bytes;
+            let full = row.jobs.len() >= question.limit || bytes >= question.bytes;
             if place.0 > question.until || (full && last.is_some()) {
                 row.next = Some(place.0);
                 row.through = if place.0 > question.until { None } else { last };
@@ -181,7 +200,7 @@ impl<'a> Reading<'a> {
             }
             let record = walks[at].record();
             bytes += record.len();
-            row.records.push(record.to_vec());
+            row.jobs.extend(Shown::of(record));
             last = Some(place);
             if let Some(place) = walks[at].advance(self) {
                 heads.push(Reverse((place, at)));

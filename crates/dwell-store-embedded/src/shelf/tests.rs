@@ -87,7 +87,7 @@ fn rows(view: &View, slices: Vec<Slice>, from: Place, until: Timestamp, limit: u
 }
 
 fn places(row: &Row) -> Vec<Place> {
-    row.records.iter().map(|record| run::look(record).unwrap().brief.place()).collect()
+    row.jobs.iter().map(|job| job.brief.place()).collect()
 }
 
 /// Asks for everything there is to ask for.
@@ -124,10 +124,10 @@ fn check(view: &View, all: &BTreeMap<Key, Vec<u8>>) {
         let id = JobId::new(str::from_utf8(record::id_of(record)).unwrap()).unwrap();
         let find = Question::Find { ids: vec![(key.slice.topic, id)], numbers: Vec::new() };
         let Reply::Found(found) = answer(view, &find).reply else { panic!() };
-        assert!(found.contains(record));
+        assert!(found.iter().any(|job| job.record == *record));
         let find = Question::Find { ids: Vec::new(), numbers: vec![key.number] };
         let Reply::Found(found) = answer(view, &find).reply else { panic!() };
-        assert_eq!(found, std::slice::from_ref(record));
+        assert_eq!(found.iter().map(|job| &job.record).collect::<Vec<_>>(), [record]);
     }
 }
 
@@ -223,12 +223,12 @@ fn a_flipped_bit_gives_no_wrong_job() {
         let row = answer(&view, &Question::Row(question));
         let numbers = all.keys().map(|key| key.number).collect();
         let found = answer(&view, &Question::Find { ids: Vec::new(), numbers });
-        let (Reply::Row(jobs), Reply::Found(records)) = (row.reply, found.reply) else { panic!() };
-        for record in jobs.records.iter().chain(&records) {
-            assert!(all.values().any(|of| of == record), "byte {at} made another job");
+        let (Reply::Row(in_order), Reply::Found(by_number)) = (row.reply, found.reply) else { panic!() };
+        for job in in_order.jobs.iter().chain(&by_number) {
+            assert!(all.values().any(|of| *of == job.record), "byte {at} made another job");
         }
         if row.bad.is_empty() && found.bad.is_empty() {
-            assert_eq!((jobs.records.len(), records.len()), (all.len(), all.len()), "byte {at} lost one in silence");
+            assert_eq!((in_order.jobs.len(), by_number.len()), (all.len(), all.len()), "byte {at} lost one in silence");
             outcomes[2] += 1;
         } else {
             outcomes[1] += 1;
