@@ -169,6 +169,7 @@ fn add(total: &Mutex<(u64, Tally)>, tally: &Tally) {
     sum.answers += tally.answers;
     sum.starts += tally.starts;
     sum.images += tally.images;
+    sum.unreadable += tally.unreadable;
     sum.time += tally.time;
     sum.disk.writes += tally.disk.writes;
     sum.disk.syncs += tally.disk.syncs;
@@ -180,7 +181,7 @@ fn add(total: &Mutex<(u64, Tally)>, tally: &Tally) {
 fn summary(lives: u64, tally: &Tally, seconds: f64) -> String {
     format!(
         "{lives} lives in {seconds:.0} s ({:.0} a second): {} events, {} answers, {} starts, {} power cuts, \
-         {} images, {} failed disk calls, {:.1} days of simulated time",
+         {} images, {} failed disk calls, {} calls told that the shelf cannot be read, {:.1} days of simulated time",
         lives as f64 / seconds,
         tally.events,
         tally.answers,
@@ -188,6 +189,7 @@ fn summary(lives: u64, tally: &Tally, seconds: f64) -> String {
         tally.disk.cuts,
         tally.images,
         tally.disk.faults,
+        tally.unreadable,
         tally.time as f64 / 86_400_000.0
     )
 }

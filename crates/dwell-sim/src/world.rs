@@ -44,6 +44,8 @@ pub struct Tally {
     pub starts: u64,
     /// Images of what a power cut would have left that were looked at.
     pub images: u64,
+    /// Calls that were refused since the disk did not give what is there.
+    pub unreadable: u64,
     /// Milliseconds of simulated time.
     pub time: u64,
     /// What the disk did.
@@ -80,6 +82,8 @@ pub struct World {
     /// Disk calls that had failed when the store was started last.
     faults: u64,
     failed_for: Option<u64>,
+    /// Whether what is on the shelf may not be had just now.
+    reads_fail: bool,
     tally: Tally,
     /// Says what happens, where someone wants to read it.
     pub log: Option<Vec<String>>,
@@ -172,6 +176,7 @@ impl World {
             closing: false,
             faults: 0,
             failed_for: None,
+            reads_fail: false,
             tally: Tally { starts: 1, ..Tally::default() },
             log: None,
         })
@@ -231,7 +236,7 @@ impl World {
                 self.hang_up(*n);
                 Ok(())
             }
-            // What a start cannot read is another matter than what a call cannot: that is asked for again.
+            // What is not read in time comes late, and nobody can say how late: that is looked at in images.
             Event::Fault(fault) if self.shelves && fault.kind == FaultKind::Read => Ok(()),
             Event::Fault(fault) => {
                 self.disk.set_fault(Some(*fault));
@@ -402,6 +407,10 @@ impl World {
                 Ok(())
             }
             StoreError::Closed if self.closing => Ok(()),
+            StoreError::Unreadable { .. } if self.reads_fail => {
+                self.tally.unreadable += 1;
+                Ok(())
+            }
             error => Err(Wrong(format!("{} was refused: {error}", call.about))),
         }
     }

@@ -94,6 +94,8 @@ bugs! {
     RunNotSynced,
     /// What was changed on its way to the shelf counts as being there as it is.
     ChangedLandsToo,
+    /// What the disk does not give is taken for not being there.
+    UnreadIsNothing,
 }
 
 impl Bug {

@@ -1,7 +1,8 @@
 //! What would be left if the power went now.
 //!
 //! A copy of the disk loses what a power cut loses; a store is started on it, and perhaps the power goes in the middle
-//! of that, too. Then it must look like the shadow. The life goes on as if nothing had been.
+//! of that, too. Then it must look like the shadow; and if the disk then does not give what is on the shelf, whoever asks
+//! for it is told so or gets what is there, and once the disk does, all of it is. The life goes on as if nothing had been.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,7 +26,25 @@ impl World {
         let mut chance = Chance::new(self.seed ^ self.tally.events << 20 ^ 0x1a9e);
         self.tally.images += 1;
         let wrong = |Wrong(what)| Wrong(format!("in an image: {what}"));
-        self.image(&mut chance).and_then(|mut image| image.look()).map_err(wrong)
+        let looked = self.image(&mut chance).and_then(|mut image| {
+            image.look()?;
+            image.look_while_reads_fail(&mut chance)?;
+            Ok(image.tally.unreadable)
+        });
+        self.tally.unreadable = looked.map_err(wrong)?;
+        Ok(())
+    }
+
+    fn look_while_reads_fail(&mut self, chance: &mut Chance) -> Result<(), Wrong> {
+        if !self.shelves || self.stepper.has_failed() {
+            return Ok(());
+        }
+        self.reads_fail = true;
+        self.disk.set_fault(Some(Fault { after: chance.within(0..40), kind: FaultKind::Read }));
+        self.look()?;
+        self.disk.set_fault(None);
+        self.reads_fail = false;
+        self.look()
     }
 
     /// The world as a power cut would leave it, started again.
@@ -72,6 +91,7 @@ impl World {
             closing: false,
             faults: self.faults,
             failed_for: None,
+            reads_fail: false,
             tally: self.tally,
             log: None,
         };

@@ -43,7 +43,7 @@ const TRAILER: usize = HEADER + 8 + PARTS * 20 + 4;
 const BLOCK_HEADER: usize = 8;
 
 /// Bytes written at a time, and synced, so that nobody's sync has to wait for much of it.
-const STEP: usize = 1 << 20;
+const STEP: usize = 256 << 10;
 
 /// The name of a run's file.
 pub(crate) fn name(run: u64) -> String {
