@@ -90,10 +90,16 @@ impl Engine {
         numbered: impl Iterator<Item = &'a JobRef>,
     ) -> Option<Missing> {
         let mut ids = Vec::new();
+        // Most calls name one topic again and again.
+        let mut last: Option<(&TopicName, Option<TopicId>)> = None;
         for (name, id) in named {
-            let Some(&topic) = self.names.get(name) else { continue };
-            let on_shelf = !self.topics[&topic].slices.is_empty()
-                && self.shelf.view.may_have(id_hash(topic, id.as_str().as_bytes()))
+            let topic = match last {
+                Some((of, topic)) if of == name => topic,
+                _ => self.partly_on_shelf(name),
+            };
+            last = Some((name, topic));
+            let Some(topic) = topic else { continue };
+            let on_shelf = self.shelf.view.may_have(id_hash(topic, id.as_str().as_bytes()))
                 && self.slots.by_id(topic, id.as_str()).is_none();
             if on_shelf {
                 let name = (topic, id.clone());
@@ -112,6 +118,12 @@ impl Engine {
             }
         }
         (!ids.is_empty() || !numbers.is_empty()).then_some(Missing::Jobs(ids, numbers))
+    }
+
+    /// The topic of this name, if jobs of it are on the shelf and not in memory, too.
+    fn partly_on_shelf(&self, name: &TopicName) -> Option<TopicId> {
+        let topic = &self.topics[self.names.get(name)?];
+        topic.slices.values().any(|of| of.away() > 0).then_some(topic.id)
     }
 
     fn missing_looks(&mut self, known: &Known, items: &[Lookup]) -> Option<Missing> {
