@@ -16,6 +16,7 @@ use std::time::Duration;
 use dwell_core::Timestamp;
 
 use super::Engine;
+use super::asking::WINDOW;
 use super::index::Indexed;
 use super::rest::SLOTS_A_JOB;
 use super::shelf::{COLLECTING, OnShelf};
@@ -34,6 +35,9 @@ const AT_ONCE: u64 = 10_000;
 
 /// What is due within this time stays in memory too, if there is room.
 const SOON: u64 = 30_000;
+
+/// Somebody who has asked for jobs within this time may ask for more.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// Without a shelf: segments that are kept however little is live.
 const KEPT: u64 = 4;
@@ -279,7 +283,17 @@ impl Engine {
 
     /// Whether a job that is on the shelf is dropped from memory.
     fn leaves_memory(&self, index: Index) -> bool {
-        self.rests(index) && !(self.is_light() && self.is_due_within(index, SOON))
+        let stays = self.is_light() && self.is_due_within(index, SOON) && !self.is_surplus(index);
+        self.rests(index) && !stays
+    }
+
+    /// Whether a job is ready in a topic that nobody has consumed of late, behind enough others: it would be in the way of
+    /// those that are needed.
+    fn is_surplus(&self, index: Index) -> bool {
+        let slot = self.slots.get(index);
+        let topic = &self.topics[&slot.topic];
+        let idle = || topic.asked.is_none_or(|asked| asked + LATELY <= self.now.real) && !self.is_asked_for(topic);
+        matches!(slot.indexed, Indexed::Ready(_)) && topic.ready_count > WINDOW as u64 && idle()
     }
 
     /// Whether there is room in memory for what is on the shelf and soon needed: well below where folding begins, so that

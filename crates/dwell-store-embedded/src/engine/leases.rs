@@ -27,6 +27,7 @@ struct Queue {
 impl Engine {
     /// Answers with what is ready, or lets the caller wait.
     pub(super) fn lease_or_wait(&mut self, request: LeaseRequest, reply: Reply<Vec<LeasedJob>>) {
+        self.note_asked(&request.from);
         // Those who came before go first, also where what is ready for them is still on its way from the shelf.
         self.serve();
         // Nothing is handed out to somebody who is known to have gone away.

@@ -468,6 +468,16 @@ impl Engine {
         }
     }
 
+    /// Somebody asks for jobs of these topics.
+    pub(super) fn note_asked(&mut self, from: &LeaseFrom) {
+        let LeaseFrom::Pull(names) = from else { return };
+        for name in names {
+            if let Some(topic) = self.names.get(name).and_then(|id| self.topics.get_mut(id)) {
+                topic.asked = Some(self.now.real);
+            }
+        }
+    }
+
     /// Whether somebody waits for jobs of a topic.
     pub(super) fn is_asked_for(&self, topic: &Topic) -> bool {
         let pushed = topic.policy.deliver_to.is_some() || topic.slices.keys().any(|(line, _)| *line != Line::PULL);

@@ -106,7 +106,9 @@ impl Slots {
     pub(super) fn remove(&mut self, index: Index) -> Slot {
         let by_id = self.hash.of(self.get(index).topic, self.id(index));
         remove(&mut self.by_id, spread(by_id), index);
-        self.remove_unnamed(index)
+        let slot = self.remove_unnamed(index);
+        self.give_back();
+        slot
     }
 
     /// Removes a job that is not yet found by its id.
@@ -119,6 +121,17 @@ impl Slots {
             Form::Open(open) => self.open -= open.weight,
         }
         slot
+    }
+
+    /// Tables that were large once do not stay so: what is left would lie far apart in them.
+    fn give_back(&mut self) {
+        let jobs = self.by_number.len();
+        if self.by_number.capacity() > LARGE_TABLE.max(8 * jobs) {
+            self.by_number.shrink_to(2 * jobs, |entry| spread_number(entry.hash));
+        }
+        if self.by_id.capacity() > LARGE_TABLE.max(8 * jobs) {
+            self.by_id.shrink_to(2 * jobs, |entry| spread(entry.hash));
+        }
     }
 
     pub(super) fn get(&self, index: Index) -> &Slot {
@@ -401,6 +414,9 @@ fn spread(hash: u32) -> u64 {
 fn spread_number(hash: u32) -> u64 {
     spread(hash) << 32 | u64::from(hash)
 }
+
+/// Entries of a table that is worth making smaller.
+const LARGE_TABLE: usize = 16 << 10;
 
 /// Bytes a job is reckoned to take in its topic's indexes.
 const SHARE: usize = 40;

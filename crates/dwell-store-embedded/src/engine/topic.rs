@@ -1,6 +1,7 @@
 //! A topic: its policy, its totals, and its jobs in the orders they are asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use dwell_core::{
     Counts, Line, Number, Pause, Priority, RateBucket, State, Timestamp, TopicInfo, TopicName, TopicPolicy, Totals,
@@ -35,6 +36,8 @@ pub(super) struct Topic {
     pub(super) promotion: Option<(Place, Key)>,
     /// Priorities with lanes of their own on the shelf.
     pub(super) lanes: Vec<Priority>,
+    /// When somebody last asked for jobs of it, in real time.
+    pub(super) asked: Option<Duration>,
     /// What of it is on the shelf.
     pub(super) slices: Slices,
     /// Fires when something on the shelf is soon due, or is.
@@ -64,6 +67,7 @@ impl Topic {
             timer: None,
             promotion: None,
             lanes: Vec::new(),
+            asked: None,
             slices: BTreeMap::new(),
             shelf_timer: None,
             waiting: Order::default(),

@@ -18,6 +18,7 @@ mod promotions;
 mod refusals;
 mod restart;
 mod sizes;
+mod stalled;
 mod stuck_disk;
 mod subject;
 mod world;
