@@ -236,6 +236,16 @@ impl Engine {
         }
     }
 
+    /// Somebody asks for jobs of these topics.
+    fn note_asked(&mut self, from: &LeaseFrom) {
+        let LeaseFrom::Pull(names) = from else { return };
+        for name in names {
+            if let Some(topic) = self.names.get(name).and_then(|id| self.topics.get_mut(id)) {
+                topic.asked = Some(self.now.real);
+            }
+        }
+    }
+
     /// Sets the timers of topics that only time keeps from handing out to someone who begins to wait.
     fn open_later(&mut self, from: &LeaseFrom) {
         let topics: Vec<TopicId> = match from {

@@ -6,11 +6,14 @@
 //! note that the copy is stale. Until the next fold that note is all that keeps the copy from coming back: so every job
 //! that comes from the shelf is looked up among the stale ones first.
 
+mod counts;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use dwell_core::{LeaseFrom, Line, Priority, Timestamp, TopicPolicy, limits};
 
+pub(crate) use self::counts::SliceCounts;
 use super::Engine;
 use super::asking::WINDOW;
 use super::index::Indexed;
@@ -213,38 +216,6 @@ impl Topic {
             (rank, Slice { topic: self.id, line, lane })
         })
     }
-}
-
-/// What a simulator asks.
-impl Engine {
-    /// The runs, and for each slice how many of their jobs are to be there, whether true or stale; with it, how many of
-    /// them are in memory, as counted and as found. Nothing while jobs are on their way.
-    pub(crate) fn shelf_counts(&self) -> Option<(Arc<View>, Vec<SliceCounts>)> {
-        if self.folding.is_flying() {
-            return None;
-        }
-        let mut near: BTreeMap<Slice, u64> = BTreeMap::new();
-        for slot in (0..self.slots.end()).filter_map(|index| self.slots.peek(index)).filter(|slot| slot.is_clean()) {
-            let lane = self.topics[&slot.topic].lane(slot.brief.priority, slot.brief.phase);
-            *near.entry(Slice { topic: slot.topic, line: slot.brief.line, lane }).or_default() += 1;
-        }
-        let slices = self.topics.values().flat_map(|topic| topic.shelved(false).chain(topic.shelved(true)));
-        let counts = slices.map(|(slice, of)| SliceCounts {
-            slice,
-            copies: of.copies + of.stale.len() as u64,
-            near: of.near,
-            found: near.get(&slice).copied().unwrap_or(0),
-        });
-        Some((Arc::clone(&self.shelf.view), counts.collect()))
-    }
-}
-
-/// See [`Engine::shelf_counts`].
-pub(crate) struct SliceCounts {
-    pub(crate) slice: Slice,
-    pub(crate) copies: u64,
-    pub(crate) near: u64,
-    pub(crate) found: u64,
 }
 
 impl Engine {
@@ -465,16 +436,6 @@ impl Engine {
         for topic in topics {
             self.bring_ahead(topic);
             self.wake_for_shelf(topic);
-        }
-    }
-
-    /// Somebody asks for jobs of these topics.
-    pub(super) fn note_asked(&mut self, from: &LeaseFrom) {
-        let LeaseFrom::Pull(names) = from else { return };
-        for name in names {
-            if let Some(topic) = self.names.get(name).and_then(|id| self.topics.get_mut(id)) {
-                topic.asked = Some(self.now.real);
-            }
         }
     }
 
