@@ -36,7 +36,7 @@ pub(super) enum Parsed<'a> {
 /// Splits a text into the fields of the object that it is. No text at all is an object without fields.
 pub fn read_object(text: &[u8]) -> Result<Fields<'_>, Malformed> {
     let text = utf8(text)?;
-    if text.trim_ascii().is_empty() {
+    if text.is_empty() {
         return Ok(Fields::new(Vec::new()));
     }
     let mut json = serde_json::Deserializer::from_str(text);
