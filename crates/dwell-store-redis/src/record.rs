@@ -26,13 +26,10 @@ pub(crate) const INLINE_BODY: usize = 1_024;
 const APART: u8 = 1;
 /// The body is bytes, not JSON.
 const BYTES: u8 = 2;
-/// The put took another job's place.
-pub(crate) const REPLACED: u8 = 4;
-
 /// It has a ttr, a ttl or a target of its own.
-const EXTRAS: u8 = 8;
+const EXTRAS: u8 = 4;
 /// It has a retry policy, a target or headers of its own.
-const RULES: u8 = 16;
+const RULES: u8 = 8;
 
 /// Bytes of a blob before its priority: creation and due time, which scripts fill in.
 const STAMP: usize = 6 + 6;
@@ -58,18 +55,17 @@ pub(crate) struct Sent<'a> {
 }
 
 impl Sent<'_> {
-    /// The blob without its stamp. `request` tells a put that is sent again from another one.
-    pub(crate) fn parts(&self, request: u64, replaces: bool) -> Parts {
+    /// The blob without its stamp.
+    pub(crate) fn parts(&self) -> Parts {
         let apart = self.body.len() > INLINE_BODY;
         let mut flags = if apart { APART } else { 0 };
         flags |= if matches!(self.body, Body::Bytes(_)) { BYTES } else { 0 };
-        flags |= if replaces { REPLACED } else { 0 };
         let mut writer = Writer::default();
         let Options { ttr, ttl, retry, deliver_to } = self.options;
         let has_extras = ttr.is_some() || ttl.is_some() || deliver_to.is_some();
         let has_rules = retry.is_some() || deliver_to.is_some() || self.headers.iter().next().is_some();
         flags |= if has_extras { EXTRAS } else { 0 } | if has_rules { RULES } else { 0 };
-        writer.uint(self.priority.0.into(), 4).uint(request & 0xffff_ffff, 4).uint(flags.into(), 1);
+        writer.uint(self.priority.0.into(), 4).uint(flags.into(), 1);
         if has_extras {
             writer.uint(ttr.map_or(0, Ttr::as_millis), 4).uint(ttl.map_or(0, Ttl::as_millis), 6);
             writer.uint(Line::of(deliver_to.as_ref()).index().into(), 2);
@@ -97,7 +93,7 @@ impl Sent<'_> {
 /// A job's blob as it is, stamp included: for a change that rewrites it.
 pub(crate) fn whole_blob(job: &Job, stamp: &[u8]) -> Parts {
     let Job { topic, id, priority, options, headers, body, .. } = job;
-    let parts = Sent { topic, id: Some(id), priority: *priority, options, headers, body }.parts(0, false);
+    let parts = Sent { topic, id: Some(id), priority: *priority, options, headers, body }.parts();
     let mut blob = stamp[..STAMP.min(stamp.len())].to_vec();
     blob.extend_from_slice(&parts.blob);
     Parts { blob, ..parts }
@@ -146,7 +142,6 @@ pub(crate) fn read_job(number: Number, blob: &[u8], state: &[u8], apart: Option<
     let mut reader = Reader::new(blob, "job");
     let (created_at, due_at) = (reader.time()?, reader.time()?);
     let priority = Priority(reader.u32()?);
-    reader.raw(4)?;
     let flags = reader.u8()?;
     let (mut ttr, mut ttl) = (None, None);
     if flags & EXTRAS != 0 {

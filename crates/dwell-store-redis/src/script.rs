@@ -45,7 +45,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    PUT: "put", Some(1), true, true;
+    PUT: "put", None, true, true;
     LEASE: "lease", Some(1), true, false;
     ACK: "ack", Some(1), true, false;
     MOVE: "move", Some(1), true, false;

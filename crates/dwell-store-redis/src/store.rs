@@ -23,7 +23,7 @@ use crate::status::{self, Health};
 use crate::{script, waiters};
 
 /// The layout of keys and records that this release reads and writes.
-const LAYOUT: &str = "2";
+const LAYOUT: &str = "3";
 /// How long a start waits for the first subscription; after that, the sweep does until it is there.
 const FIRST_SUBSCRIPTION: Duration = Duration::from_secs(5);
 /// Partitions that are swept at a time, and how often one after the other before others get their turn.

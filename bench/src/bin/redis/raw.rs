@@ -34,15 +34,15 @@ const ARGUMENTS: &str = "
 local ARGV = (function(given)
     local jobs, body, base = tonumber(given[1]), given[2], KEYS[1]
     local n = redis.call('INCRBY', base .. ':bench', jobs)
-    local made = { '\\0\\0\\0\\0\\0\\0\\0000', '0', 'orders', '315360000000', '', '', '' }
-    local head = struct.pack('>I4I4I1I2', 1024, 1, 0, #body) .. '\\6orders'
+    local made = { '\\0\\0\\0\\0\\0\\0\\0000', struct.pack('>I4I4', 0, n), 'orders', '315360000000', '', '' }
+    local head = struct.pack('>I4I1I2', 1024, 0, #body) .. '\\6orders'
     local heads = { struct.pack('>I2I2', 64, 0) }
     for k = 1, jobs do
         local id = string.format('order-%08d', n + k)
         heads[k + 1] = struct.pack('>I1I6', 1, 3600000)
         made[#made + 1] = head .. string.char(#id) .. id .. body
     end
-    made[7] = table.concat(heads)
+    made[6] = table.concat(heads)
     return made
 end)(ARGV)
 ";

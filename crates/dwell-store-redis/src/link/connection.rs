@@ -53,8 +53,16 @@ const RENEWAL: Duration = Duration::from_millis(500);
 /// One node: a single Redis, or whichever is the master.
 pub(crate) struct One {
     source: Source,
-    current: Mutex<Option<(u64, MultiplexedConnection)>>,
-    made: std::sync::atomic::AtomicU64,
+    current: Mutex<Current>,
+}
+
+/// The connection of one node.
+struct Current {
+    connection: Option<MultiplexedConnection>,
+    /// How many have been made before it.
+    made: u64,
+    /// When the last attempt to make one failed, and why.
+    failed: Option<(Instant, RedisError)>,
 }
 
 enum Source {
@@ -109,7 +117,8 @@ impl Connection {
 
     async fn one(source: Source, pushes: Option<Pushes>) -> RedisResult<Self> {
         let connection = source.connect(pushes).await?;
-        Ok(Self::One(One { source, current: Mutex::new(Some((0, connection))), made: 0.into() }))
+        let current = Current { connection: Some(connection), made: 0, failed: None };
+        Ok(Self::One(One { source, current: Mutex::new(current) }))
     }
 
     /// Runs a script once; its answer, and how many replicas have confirmed it if that was asked for.
@@ -243,14 +252,26 @@ impl Many {
 
 impl One {
     async fn get(&self) -> RedisResult<(u64, MultiplexedConnection)> {
+        let asked = Instant::now();
         let mut current = self.current.lock().await;
-        if let Some((made, connection)) = &*current {
-            return Ok((*made, connection.clone()));
+        if let Some(connection) = &current.connection {
+            return Ok((current.made, connection.clone()));
         }
-        let connection = self.source.connect(None).await?;
-        let made = self.made.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-        *current = Some((made, connection.clone()));
-        Ok((made, connection))
+        // Those who waited while somebody tried in vain do not try one after the other: that would take as often as long.
+        if let Some((_, error)) = current.failed.as_ref().filter(|(at, _)| *at >= asked) {
+            return Err(error.clone());
+        }
+        match self.source.connect(None).await {
+            Ok(connection) => {
+                current.made += 1;
+                current.connection = Some(connection.clone());
+                Ok((current.made, connection))
+            }
+            Err(error) => {
+                current.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
     }
 
     /// Lets go of a connection that is no good any more: it broke, or its node is no master.
@@ -259,8 +280,8 @@ impl One {
             && is_of_the_connection(error)
         {
             let mut current = self.current.lock().await;
-            if current.as_ref().is_some_and(|(current, _)| *current == made) {
-                *current = None;
+            if current.made == made {
+                current.connection = None;
             }
         }
         answer

@@ -127,11 +127,11 @@ end
 -- The head of a blob. What few jobs set is there only if they do. A job that nothing has happened to has its number for a
 -- version.
 local function read_blob(number, blob)
-    local b = { raw = blob, version = number, flags = byte(blob, 21) }
+    local b = { raw = blob, version = number, flags = byte(blob, 17) }
     b.created, b.due, b.priority = unpack_('>I6I6I4', blob)
     b.ttr, b.ttl, b.line = 0, 0, 0
-    local next = 22
-    if b.flags % 16 >= 8 then b.ttr, b.ttl, b.line, next = unpack_('>I4I6I2', blob, 22) end
+    local next = 18
+    if b.flags % 8 >= 4 then b.ttr, b.ttl, b.line, next = unpack_('>I4I6I2', blob, 18) end
     b.length, next = unpack_(b.flags % 2 == 1 and '>I4' or '>I2', blob, next)
     local name = byte(blob, next)
     b.topic = sub(blob, next + 1, next + name)

@@ -30,8 +30,6 @@ type PutAnswer = (Vec<Item>, Result<Result<Vec<Said>, PutError>, StoreError>);
 pub(crate) struct Item {
     place: usize,
     new: NewJob,
-    /// Tells a put that is sent again from another one.
-    request: u64,
     /// Uniform; for its jitter.
     random: u64,
 }
@@ -60,7 +58,7 @@ impl Inner {
                 answers[place] = Some(Err(PutError::TooLarge));
                 continue;
             }
-            items.push(Item { place, new, request: self.dice.roll(), random: self.dice.roll() });
+            items.push(Item { place, new, random: self.dice.roll() });
         }
         for (place, answer) in self.put_items(items).await? {
             answers[place] = Some(answer);
@@ -248,7 +246,7 @@ impl Inner {
         heads.uint(self.keys.partitions() as u64, 2).uint(partition as u64, 2);
         for item in items {
             item.write_head(&mut heads);
-            let parts = item.parts(matches!(old, Old::Live(..)));
+            let parts = item.parts();
             blobs.push(parts.blob);
             bodies.extend(Some(parts.body).filter(|body| !body.is_empty()));
         }
@@ -257,10 +255,10 @@ impl Inner {
             Old::Done => b"done".to_vec(),
             Old::Live(number, version) => [number_bytes(*number), version_bytes(*version)].concat(),
         };
-        let is_numbered = items.iter().any(|item| matches!(item.new.id, NewId::FromNumber));
-        let request = if is_numbered { self.dice.roll().to_be_bytes().to_vec() } else { Vec::new() };
-        let call = self.call(&script::PUT, partition).flag(false).arg(topic.as_str()).int(limits::MAX_DELAY);
-        let mut call = call.arg(old).arg(request).arg(heads.into_bytes());
+        // Tells a put that is sent again from another one.
+        let request = self.dice.roll().to_be_bytes();
+        let call = self.call(&script::PUT, partition).arg(request).arg(topic.as_str()).int(limits::MAX_DELAY);
+        let mut call = call.arg(old).arg(heads.into_bytes());
         call.arguments.extend(blobs.into_iter().chain(bodies));
         call
     }
@@ -351,13 +349,13 @@ impl Item {
         new.due_at(at.into(), self.random).map_or(0, |due_at| due_at.since(at))
     }
 
-    fn parts(&self, replaces: bool) -> record::Parts {
+    fn parts(&self) -> record::Parts {
         let NewJob { topic, priority, options, headers, body, .. } = &self.new;
         let id = match &self.new.id {
             NewId::Named(id) | NewId::Fresh(id) => Some(id),
             NewId::FromNumber => None,
         };
-        Sent { topic, id, priority: *priority, options, headers, body }.parts(self.request, replaces)
+        Sent { topic, id, priority: *priority, options, headers, body }.parts()
     }
 }
 

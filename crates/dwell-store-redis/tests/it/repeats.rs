@@ -1,53 +1,71 @@
 //! Calls that were done and whose answers were lost: they are sent again, and done once.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use dwell_core::{
     Body, CancelItem, Change, ChangeItem, IfExists, JobId, JobRef, LeaseRequest, NewId, NewJob, Number, Priority,
-    PutOutcome, Settle, State, Store, TopicName, Verdict, When,
+    Purge, PutOutcome, Settle, State, Store, TopicName, Verdict, When,
 };
 use dwell_store_redis::{Address, Config, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::server::Server;
-use crate::subject::prefix;
 
-/// What a call has in it, and how many such calls go well before.
-type Mark = (Vec<u8>, usize);
+/// What a call has in it, how many such calls go well before, and what becomes of it.
+type Mark = (Vec<u8>, usize, Fate);
+
+/// What becomes of a call; its caller loses the connection in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is done, and its answer is lost.
+    Unheard,
+    /// The same, and nobody comes through until the way is mended.
+    CutOff,
+    /// It is on its way until that is mended, while others come through.
+    Late,
+}
 
 /// A way to Redis that loses the answer to the call it is told of, and the connection with it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Lossy {
     marked: Arc<Mutex<Option<Mark>>>,
     lost: Arc<AtomicUsize>,
+    /// What has been done to it and not mended.
+    way: Arc<watch::Sender<Option<Fate>>>,
 }
 
 impl Lossy {
     async fn start(to: u16) -> (Self, u16) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let lossy = Self::default();
+        let lossy = Self { marked: Arc::default(), lost: Arc::default(), way: Arc::new(watch::Sender::new(None)) };
         let serving = lossy.clone();
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
+                serving.until(|way| way != Some(Fate::CutOff)).await;
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)).await else { continue };
                 let ((near_read, near_write), (far_read, far_write)) = (near.into_split(), far.into_split());
-                let dies = Arc::new(AtomicBool::new(false));
-                tokio::spawn(serving.clone().there(near_read, far_write, Arc::clone(&dies)));
-                tokio::spawn(serving.clone().back(far_read, near_write, dies));
+                let (dies, fate) = watch::channel(None);
+                tokio::spawn(serving.clone().there(near_read, far_write, dies));
+                tokio::spawn(serving.clone().back(far_read, near_write, fate));
             }
         });
         (lossy, port)
     }
 
-    async fn there(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, dies: Arc<AtomicBool>) {
+    async fn there(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, dies: watch::Sender<Option<Fate>>) {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
-            if self.is_marked(&buffer[..length]) {
-                dies.store(true, Ordering::SeqCst);
+            if let Some(fate) = self.mark_of(&buffer[..length]) {
+                self.way.send_replace(Some(fate));
+                dies.send_replace(Some(fate));
+                if fate == Fate::Late {
+                    self.until(|way| way.is_none()).await;
+                }
             }
             if to.write_all(&buffer[..length]).await.is_err() {
                 return;
@@ -55,42 +73,76 @@ impl Lossy {
         }
     }
 
-    async fn back(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, dies: Arc<AtomicBool>) {
+    async fn back(self, mut from: OwnedReadHalf, to: OwnedWriteHalf, fate: watch::Receiver<Option<Fate>>) {
         let mut buffer = vec![0; 1 << 16];
-        while let Ok(length @ 1..) = from.read(&mut buffer).await {
-            if dies.load(Ordering::SeqCst) {
-                self.lost.fetch_add(1, Ordering::SeqCst);
-                return;
-            }
-            if to.write_all(&buffer[..length]).await.is_err() {
-                return;
+        let (mut to, mut late) = (Some(to), fate.clone());
+        loop {
+            tokio::select! {
+                true = is_late(&mut late), if to.is_some() => to = None,
+                read = from.read(&mut buffer) => {
+                    let Ok(length @ 1..) = read else { return };
+                    if fate.borrow().is_some() {
+                        self.lost.fetch_add(1, Ordering::SeqCst);
+                        return;
+                    }
+                    let Some(to) = &mut to else { return };
+                    if to.write_all(&buffer[..length]).await.is_err() {
+                        return;
+                    }
+                }
             }
         }
     }
 
-    fn is_marked(&self, bytes: &[u8]) -> bool {
+    fn mark_of(&self, bytes: &[u8]) -> Option<Fate> {
         let mut marked = self.marked.lock().unwrap();
-        let Some((mark, before)) = &mut *marked else { return false };
+        let (mark, before, fate) = marked.as_mut()?;
         if !bytes.windows(mark.len()).any(|window| window == mark.as_slice()) {
-            return false;
+            return None;
         }
         if *before > 0 {
             *before -= 1;
-            return false;
+            return None;
         }
+        let fate = *fate;
         *marked = None;
-        true
+        Some(fate)
     }
 
     /// Loses the answer to the next call that has this in it, but for some.
     fn lose(&self, mark: &[u8], before: usize) {
-        *self.marked.lock().unwrap() = Some((mark.to_vec(), before));
+        *self.marked.lock().unwrap() = Some((mark.to_vec(), before, Fate::Unheard));
+    }
+
+    /// Does this to the next call that has that in it.
+    fn strike(&self, fate: Fate, mark: &[u8]) {
+        *self.marked.lock().unwrap() = Some((mark.to_vec(), 0, fate));
+    }
+
+    fn mend(&self) {
+        self.way.send_replace(None);
+    }
+
+    async fn until(&self, holds: impl Fn(Option<Fate>) -> bool) {
+        self.way.subscribe().wait_for(|way| holds(*way)).await.unwrap();
+    }
+
+    /// Waits until an answer has been lost: its call has been done.
+    async fn until_lost(&self) {
+        while self.lost.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// How many answers were lost since it was last asked.
     fn lost(&self) -> usize {
         self.lost.swap(0, Ordering::SeqCst)
     }
+}
+
+/// Waits until the call of a connection is late; false if none will be.
+async fn is_late(fate: &mut watch::Receiver<Option<Fate>>) -> bool {
+    fate.wait_for(|fate| *fate == Some(Fate::Late)).await.is_ok()
 }
 
 fn bytes(number: Number) -> Vec<u8> {
@@ -105,13 +157,21 @@ fn job(id: &str) -> NewJob {
     NewJob::new(topic(), JobId::new(id).unwrap(), When::NOW)
 }
 
+fn cancel(id: &str) -> CancelItem {
+    CancelItem::new(JobRef::Named(topic(), JobId::new(id).unwrap()))
+}
+
 async fn world() -> (Server, Lossy, Arc<dyn Store>) {
     let server = Server::start();
     let (lossy, port) = Lossy::start(server.port).await;
-    let address = Address::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
-    let store = RedisStore::open(&Config { prefix: prefix(), ..Config::new(address) }).await.unwrap();
+    let store = open(port).await;
     know_all_scripts(&store).await;
     (server, lossy, Arc::new(store))
+}
+
+async fn open(port: u16) -> RedisStore {
+    let address = Address::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+    RedisStore::open(&Config::new(address)).await.unwrap()
 }
 
 /// The first call of a script is answered that it is not known, and nothing is done: that must be behind us.
@@ -141,6 +201,58 @@ async fn a_put_is_done_once() {
     assert_eq!(lossy.lost(), 1, "the answer was lost");
     let info = store.topic(topic()).await.unwrap().unwrap();
     assert_eq!((info.totals.put, info.counts[State::Ready]), (4, 3));
+}
+
+/// The jobs are gone when the call comes again: nothing of them tells that it was done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_is_done_once_whatever_became_of_its_jobs() {
+    let (server, lossy, store) = world().await;
+    let other = open(server.port).await;
+    store.put(vec![job("first")]).await.unwrap();
+    assert_eq!(other.cancel(vec![cancel("first")]).await.unwrap(), [Ok(())]);
+    lossy.strike(Fate::CutOff, b"acked-meanwhile");
+    let putting = tokio::spawn(async move { store.put(vec![job("acked-meanwhile"), job("cancelled")]).await });
+    lossy.until_lost().await;
+    let held = other.lease(LeaseRequest::of(topic())).await.unwrap();
+    assert_eq!(other.settle(vec![Settle::new(held[0].token.unwrap(), Verdict::Ack)]).await.unwrap(), [Ok(())]);
+    assert_eq!(other.cancel(vec![cancel("cancelled")]).await.unwrap(), [Ok(())]);
+    lossy.mend();
+    let answers = putting.await.unwrap().unwrap();
+    let [Ok(PutOutcome::Created(receipt)), Ok(PutOutcome::Created(_))] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(receipt.number, held[0].view.job.number, "the number of the first attempt");
+    let info = other.topic(topic()).await.unwrap().unwrap();
+    assert_eq!((info.totals.put, info.counts.live()), (3, 0), "nothing comes back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_is_done_once_though_its_topic_is_gone() {
+    let (server, lossy, store) = world().await;
+    let other = open(server.port).await;
+    store.put(vec![job("first")]).await.unwrap();
+    lossy.strike(Fate::CutOff, b"gone-with-its-topic");
+    let putting = tokio::spawn(async move { store.put(vec![job("gone-with-its-topic")]).await });
+    lossy.until_lost().await;
+    other.purge(topic(), Purge::Topic).await.unwrap().unwrap();
+    lossy.mend();
+    let answers = putting.await.unwrap().unwrap();
+    assert!(matches!(answers[..], [Ok(PutOutcome::Created(_))]), "{answers:?}");
+    assert_eq!(other.topic(topic()).await, Ok(None), "nothing comes back");
+}
+
+/// The call that came again is done first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_that_comes_late_is_done_once() {
+    let (_server, lossy, store) = world().await;
+    store.put(vec![job("first")]).await.unwrap();
+    assert_eq!(store.cancel(vec![cancel("first")]).await.unwrap(), [Ok(())]);
+    lossy.strike(Fate::Late, b"late-for-work");
+    let answers = store.put(vec![job("late-for-work")]).await.unwrap();
+    assert!(matches!(answers[..], [Ok(PutOutcome::Created(_))]), "{answers:?}");
+    assert_eq!(store.cancel(vec![cancel("late-for-work")]).await.unwrap(), [Ok(())]);
+    lossy.mend();
+    lossy.until_lost().await;
+    let info = store.topic(topic()).await.unwrap().unwrap();
+    assert_eq!((info.totals.put, info.counts.live()), (2, 0), "what was cancelled stays so");
 }
 
 /// Neither the number nor the id of such a job is known before an answer tells them.

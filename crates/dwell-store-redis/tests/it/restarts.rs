@@ -5,7 +5,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use dwell_core::{
-    Delay, JobId, LeaseRequest, Lookup, NewJob, PutOutcome, Settle, State, Store, TopicName, Ttr, Verdict, When,
+    Delay, JobId, LeaseRequest, Lookup, NewJob, PutOutcome, Settle, State, Store, StoreError, TopicName, Ttr, Verdict,
+    When,
 };
 use dwell_store_redis::{Address, Config, OpenError, RedisStore};
 
@@ -166,7 +167,7 @@ async fn a_store_refuses_what_it_cannot_keep_its_promises_on() {
     assert!(matches!(RedisStore::open(&other).await.err().unwrap(), OpenError::Layout { .. }));
     server.ask(&["SET", &format!("{}:layout", config.prefix), "1 partitions=64"]);
     let refused = RedisStore::open(&config).await.err().unwrap().to_string();
-    assert!(refused.contains("\"1 partitions=64\"") && refused.contains("\"2 partitions=64\""), "{refused}");
+    assert!(refused.contains("\"1 partitions=64\"") && refused.contains("\"3 partitions=64\""), "{refused}");
     assert!(refused.contains("let the release that wrote it"), "{refused}");
     for (prefix, partitions) in [("", 64), ("a{b", 64), ("a}", 64), ("a", 0), ("a", 257)] {
         let wrong = Config { prefix: prefix.to_owned(), partitions, ..config.clone() };
@@ -266,4 +267,21 @@ async fn numbers_and_versions_do_not_come_again_though_the_engine_forgot_them() 
     store.settle(vec![Settle::new(held[0].token.unwrap(), release)]).await.unwrap();
     let held = store.lease(LeaseRequest::of(topic())).await.unwrap();
     assert!(held[0].view.job.version > version, "{held:?}");
+}
+
+/// Each of them would try to connect for seconds, after all who came before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_call_an_engine_that_does_not_answer_are_told_so_at_once() {
+    let server = Server::start();
+    let store = open(&config(&server)).await;
+    server.freeze(true);
+    let calls = (0..30).map(|k| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.topic(TopicName::new(&format!("t{k}")).unwrap()).await })
+    });
+    let told = tokio::time::timeout(Duration::from_secs(20), futures_util::future::join_all(calls)).await;
+    let told = told.expect("nobody waits for the others' attempts");
+    assert!(told.iter().all(|told| matches!(told, Ok(Err(StoreError::Unreachable { .. })))), "{told:?}");
+    server.freeze(false);
+    assert_eq!(store.topic(topic()).await, Ok(None), "it is back");
 }

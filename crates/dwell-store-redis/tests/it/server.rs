@@ -59,6 +59,14 @@ impl Server {
         ask(self.port, command)
     }
 
+    /// Stops it in the midst of what it does, or lets it go on.
+    #[allow(dead_code, reason = "not every test that includes this file stops it")]
+    pub(crate) fn freeze(&self, freeze: bool) {
+        let signal = if freeze { "-STOP" } else { "-CONT" };
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Ends it without a word.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -116,8 +116,11 @@ pub(super) async fn refuses_more_than_ten_years(bench: Bench) {
     assert!(matches!(answer, Err(PutError::Time(_))), "{answer:?}");
     assert_eq!(bench.find("a").await, None);
     assert_eq!(bench.store.topic(topic("t")).await, Ok(None), "a refused put creates no topic");
-    bench.put(later("b", Delay::MAX)).await;
+    let there = bench.put(later("b", Delay::MAX)).await;
     assert_eq!(bench.state("b").await, State::Delayed);
+    let answer = bench.try_put(NewJob { when: too_far, if_exists: IfExists::Replace, ..job("b") }).await;
+    assert!(matches!(answer, Err(PutError::Time(_))), "{answer:?}");
+    assert_eq!(bench.find("b").await.map(|view| view.job.number), Some(there.number), "what is there stays");
 }
 
 pub(super) async fn spreads_by_jitter(bench: Bench) {
