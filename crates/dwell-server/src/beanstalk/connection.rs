@@ -32,7 +32,7 @@ const LAST_WORD: Duration = Duration::from_millis(500);
 /// A large job must arrive within this.
 const WHOLE_JOB: Duration = Duration::from_mins(5);
 
-/// Serves one connection to its end; then gives back what it holds.
+/// Serves one connection to its end, and gives back what it holds before that end is seen: who comes next finds it.
 pub(super) async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     edge: Arc<Edge>,
@@ -42,9 +42,9 @@ pub(super) async fn serve(
     if let Err(error) = work(&edge, &mut session, &mut stream).await {
         tracing::trace!(%error, "a beanstalk connection broke");
     }
+    settle::give_up(&edge, &mut session).await;
     // Over TLS an end that is not said looks like an attack.
     drop(timeout(LAST_WORD, stream.shutdown()).await);
-    settle::give_up(&edge, &mut session).await;
 }
 
 async fn work(edge: &Edge, session: &mut Session, stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {

@@ -56,3 +56,15 @@ fn a_job_that_is_half_sent_is_none() {
     until("it is gone", || other.document("stats")["current-connections"] == "1");
     assert_eq!(other.document("stats")["total-jobs"], "0");
 }
+
+#[test]
+fn who_comes_after_a_connection_was_closed_finds_what_it_held() {
+    let server = server();
+    Talk::to(&server).put("0 0 60", "job");
+    for round in 0..50 {
+        let mut talk = Talk::to(&server);
+        assert!(talk.ask("reserve-with-timeout 0").starts_with("RESERVED"), "round {round}");
+        talk.send("quit\r\n");
+        assert!(talk.is_closed());
+    }
+}
