@@ -7,7 +7,13 @@ use std::time::Duration;
 use dwell_core::{Defaults, limits};
 
 use crate::clock::{Clock, SystemClock};
+use crate::format::frame::PAGE;
 use crate::storage::{MemoryStorage, Storage};
+
+/// Segments are at most one of so many parts of the memory for jobs.
+const SHARE: u64 = 8;
+/// Bytes of a segment at the least: each is a file, and a sync when it is begun.
+const SMALLEST_SEGMENT: u64 = 128 << 10;
 
 /// How an embedded store is set up. [`Config::in_directory`] and [`Config::in_memory`] are the usual beginnings.
 #[derive(Clone)]
@@ -21,7 +27,7 @@ pub struct Config {
     /// How many topics there may be.
     pub max_topics: usize,
     /// Bytes of memory jobs may take. Those that wait for long leave it for the shelf; without one, puts past it are
-    /// refused with `storage_full`, and nothing else is.
+    /// refused with `storage_full`, and nothing else is. [`Config::with_memory`] sets it.
     pub memory: usize,
     /// Whether jobs that wait for long leave memory.
     pub shelves: bool,
@@ -72,6 +78,13 @@ impl Config {
     pub fn in_memory() -> Self {
         let config = Self::at(Place::Storage(Arc::new(MemoryStorage::default())));
         Self { durability: Durability::None, shelves: false, memory: 1 << 30, ..config }
+    }
+
+    /// The same with so much memory for jobs, and segments that suit it: what is in the newest one cannot leave memory yet.
+    #[must_use]
+    pub fn with_memory(self, memory: usize) -> Self {
+        let share = (memory as u64 / SHARE).next_multiple_of(PAGE as u64).max(SMALLEST_SEGMENT);
+        Self { memory, segment: self.segment.min(share), ..self }
     }
 
     fn at(place: Place) -> Self {

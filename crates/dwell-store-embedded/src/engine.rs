@@ -49,7 +49,7 @@ use hashbrown::HashMap;
 use timing_wheel::TimingWheel;
 
 pub(crate) use asking::{Ask, AskId};
-pub(crate) use batch::SealedFrame;
+pub(crate) use batch::BatchFrame;
 pub(crate) use command::Command;
 pub(crate) use minutes::minute;
 pub(crate) use ordering::Ordered;
@@ -108,6 +108,8 @@ pub(crate) struct Origin {
     pub(crate) segment: u64,
     /// Everything up to this sequence was there when it began.
     pub(crate) durable: u64,
+    /// The last sequence in the journal: less than that where all frames of what is left of it were lost.
+    pub(crate) read: u64,
     /// The first sequence it may use.
     pub(crate) sequence: u64,
     /// The first job number it may use.
@@ -178,7 +180,7 @@ impl Engine {
     /// An engine without jobs, to be replayed into and then begun.
     pub(crate) fn new(settings: Settings) -> Self {
         let epoch = Timestamp::EPOCH;
-        let origin = Origin { epoch: 0, segment: 0, durable: 0, sequence: 1, number: 1, topic: 1 };
+        let origin = Origin { epoch: 0, segment: 0, durable: 0, read: 0, sequence: 1, number: 1, topic: 1 };
         Self {
             now: Now { at: epoch, up: epoch, real: Duration::ZERO },
             gauges: Arc::default(),
@@ -262,11 +264,11 @@ impl Engine {
     }
 
     /// The next frame to write, if there is anything in it and the one before it is durable.
-    pub(crate) fn take_frame(&mut self) -> Option<SealedFrame> {
+    pub(crate) fn take_frame(&mut self) -> Option<BatchFrame> {
         if self.failed.is_some() {
             return None;
         }
-        self.batch.seal(self.now.at)
+        self.batch.take(self.now.at)
     }
 
     /// The frame that was taken last is durable: answers that waited for it leave.
@@ -306,6 +308,7 @@ impl Engine {
     pub(crate) fn journal(&self) -> JournalState {
         JournalState {
             last_sequence: self.batch.last_sequence(),
+            last_in_journal: self.batch.last_in_journal(),
             next_sequence: self.batch.next_sequence(),
             next_number: self.next_number,
             next_topic: self.next_topic,
@@ -382,6 +385,8 @@ impl Engine {
 pub(crate) struct JournalState {
     /// The last sequence given.
     pub(crate) last_sequence: u64,
+    /// The last sequence that is in the journal, once everything is written.
+    pub(crate) last_in_journal: u64,
     /// The sequence the next record gets.
     pub(crate) next_sequence: u64,
     /// The number the next job gets.

@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::config::Durability;
-use crate::engine::SealedFrame;
+use crate::engine::BatchFrame;
+use crate::format::frame;
 use crate::format::manifest::{self, Manifest};
 use crate::format::topics;
 use crate::gauges::Gauges;
@@ -31,7 +32,7 @@ pub(crate) use segments::Spares;
 /// What the journal thread is asked to do, in order.
 pub(crate) enum Work {
     /// Write this frame and make it durable.
-    Write(SealedFrame),
+    Write(BatchFrame),
     /// Make this the manifest; with it, the state of all topics up to some sequence, under this name. Then these files are
     /// not needed any more.
     Manifest(Box<Manifest>, Option<(String, Vec<u8>)>, Vec<String>),
@@ -94,7 +95,7 @@ impl Journal {
         let goes_on = !matches!(work, Some(Work::Stop(_)));
         let outcome = match work {
             Some(Work::Write(frame)) => {
-                self.write(&frame).map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() }))
+                self.write(frame).map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() }))
             }
             Some(Work::Manifest(manifest, topics, obsolete)) => {
                 self.manifest(&manifest, topics, obsolete).map(|()| Some(Event::Saved))
@@ -127,18 +128,20 @@ impl Journal {
         Some((since + interval).saturating_sub(self.clock.real()))
     }
 
-    fn write(&mut self, frame: &SealedFrame) -> io::Result<()> {
+    fn write(&mut self, frame: BatchFrame) -> io::Result<()> {
+        let BatchFrame { header, offset, buffer: mut bytes } = frame;
+        frame::seal(&mut bytes, &header);
         let file = match &self.file {
-            Some((segment, file)) if *segment == frame.segment => Arc::clone(file),
+            Some((segment, file)) if *segment == header.segment => Arc::clone(file),
             _ => {
                 self.sync()?;
-                let start = || self.segments.start(frame.segment, frame.first_sequence);
+                let start = || self.segments.start(header.segment, header.first_sequence);
                 let file = self.reserve.or_spend(start)?;
-                self.file = Some((frame.segment, Arc::clone(&file)));
+                self.file = Some((header.segment, Arc::clone(&file)));
                 file
             }
         };
-        self.reserve.or_spend(|| file.write_at(frame.offset, &frame.bytes))?;
+        self.reserve.or_spend(|| file.write_at(offset, &bytes))?;
         match self.durability {
             Durability::Sync if planted::is(Bug::SkippedSync) => Ok(()),
             Durability::Sync => self.sync_now(&*file),

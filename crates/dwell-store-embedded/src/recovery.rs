@@ -120,6 +120,9 @@ pub(crate) fn recover(
     let mut reading = Reading::new(&**storage, settings);
     reading.topics_file(&manifest)?;
     let last_segment = reading.segments(&manifest)?;
+    let last_read = reading.last_sequence;
+    // All that was written may have been freed or lost: then the topics say how far the journal had come.
+    reading.last_sequence = last_read.max(reading.topics_known);
 
     reading.check(last_segment)?;
     let Reading { mut engine, last_sequence, mark, doubtful, .. } = reading;
@@ -137,6 +140,7 @@ pub(crate) fn recover(
         epoch: manifest.epoch,
         segment: last_segment + 1,
         durable: last_sequence,
+        read: last_read,
         sequence: manifest.sequence_reserved.max(last_sequence + 1),
         number: manifest.number_reserved,
         topic: manifest.topic_ids_reserved,
@@ -228,7 +232,9 @@ struct Reading<'a> {
     eyes: Eyes,
     /// The last sequence read.
     last_sequence: u64,
-    /// The run it belongs to.
+    /// What came before the first segment there is has been freed: all up to this sequence.
+    freed: u64,
+    /// The run of what was read last, or of the first segment.
     epoch: u64,
     /// The latest time any frame names.
     mark: u64,
@@ -248,7 +254,8 @@ impl<'a> Reading<'a> {
         let eyes = Eyes::new(engine.id_hash());
         let (topics_known, folded) = (0, 0);
         let (doubtful, end) = (Vec::new(), None);
-        Self { storage, engine, eyes, last_sequence: 0, epoch: 0, mark: 0, topics_known, folded, doubtful, end }
+        let (last_sequence, freed, epoch, mark) = (0, 0, 0, 0);
+        Self { storage, engine, eyes, last_sequence, freed, epoch, mark, topics_known, folded, doubtful, end }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
@@ -290,9 +297,8 @@ impl<'a> Reading<'a> {
         if ids.is_empty() && (manifest.first_segment > 1 || manifest.topics.is_some()) {
             return Err(OpenError::Missing { file: self.storage.describe(&segment::name(manifest.first_segment)) });
         }
-        // All that was written may have been freed: then the topics say how far the journal had come.
-        self.last_sequence = self.last_sequence.max(self.topics_known);
-        if manifest.clean.is_some_and(|clean| clean.last_sequence > self.last_sequence) {
+        let read = self.last_sequence.max(self.freed);
+        if manifest.clean.is_some_and(|clean| clean.last_sequence > read) {
             let last = segment::name(ids.last().copied().unwrap_or(manifest.first_segment));
             return Err(self.damaged_before(&last, 0, "the last clean stop wrote more than is there"));
         }
@@ -331,6 +337,9 @@ impl<'a> Reading<'a> {
             Ok(_) => return Err(self.damaged(name, 0, "the header is another segment's")),
             Err(error) => return Err(self.damaged(name, 0, &error.to_string())),
         };
+        if self.epoch == 0 {
+            (self.epoch, self.freed) = (epoch, first_sequence.saturating_sub(1));
+        }
         for frame in frames {
             self.frame(name, frame)?;
             let replayed = self.records(&frame.header, sights.by_ref().take(frame.records), bytes, place);
@@ -354,14 +363,15 @@ impl<'a> Reading<'a> {
     /// A frame, before its records: whether it follows those before it.
     fn frame(&mut self, name: &str, frame: &FramePlace) -> Result<(), OpenError> {
         let header = &frame.header;
-        let follows = self.last_sequence + 1;
+        let read = self.last_sequence.max(self.freed);
+        let follows = read + 1;
         let new_run = header.epoch > self.epoch;
         // A run's first frame says how much of the runs before it was there when it began.
-        if new_run && self.epoch > 0 && header.durable_through > self.last_sequence {
+        if new_run && header.durable_through > read {
             let why = format!("the journal was there up to sequence {} when this was written", header.durable_through);
             return Err(self.damaged_before(name, frame.offset, &why));
         }
-        let in_order = if new_run || self.last_sequence == 0 {
+        let in_order = if new_run {
             header.first_sequence >= follows
         } else {
             header.epoch == self.epoch && header.first_sequence == follows
@@ -412,7 +422,7 @@ impl<'a> Reading<'a> {
 
     fn damaged(&self, name: &str, offset: usize, why: &str) -> OpenError {
         let file = self.storage.describe(name);
-        OpenError::Damaged { file, offset, why: why.to_owned(), after: self.last_sequence }
+        OpenError::Damaged { file, offset, why: why.to_owned(), after: self.last_sequence.max(self.freed) }
     }
 }
 

@@ -23,9 +23,6 @@ use crate::timeline::{ClockAction, ClockReport, Timeline};
 /// How many commands one turn takes before time and the journal are looked at again.
 const COMMANDS_A_TURN: usize = 1_024;
 
-/// Bytes of records a batch may have before commands have to wait for the journal.
-const FULL_BATCH: usize = 32 << 20;
-
 /// How many sequences and numbers are reserved at a time, so that none is ever used twice.
 const RESERVED: u64 = 1 << 24;
 
@@ -148,11 +145,12 @@ impl Runner {
             between(&mut self.engine);
         }
         self.before_calls = self.engine.journal().last_sequence;
+        self.engine.retry_for_room();
         if !self.held.is_empty() && !self.engine.is_pressed() && !self.engine.is_held_up() {
             let later = std::mem::replace(&mut self.backlog, std::mem::take(&mut self.held));
             self.backlog.extend(later);
         }
-        while (self.engine.journal().batched < FULL_BATCH || self.engine.has_failed())
+        while (!self.engine.has_full_batch() || self.engine.has_failed())
             && let Some((command, permit)) = self.backlog.pop_front()
         {
             let is_put = matches!(command, Command::Put { .. });
@@ -190,7 +188,11 @@ impl Runner {
             Event::Saved => self.engine.saved(),
             Event::Read(ask, answered) => {
                 let has_found_damage = !answered.bad.is_empty();
-                self.engine.answered(ask, answered);
+                if self.engine.answered(ask, answered) {
+                    // The next is read while this is used.
+                    self.send_asks();
+                    self.engine.use_answer();
+                }
                 if has_found_damage {
                     self.show_shelf();
                 }
@@ -214,8 +216,7 @@ impl Runner {
 
     /// How long until something is to be done even if nobody calls.
     pub(crate) fn patience(&mut self) -> Duration {
-        let full = self.engine.journal().batched >= FULL_BATCH;
-        if self.busy || self.engine.is_cleaning() || (!self.backlog.is_empty() && !full) {
+        if self.busy || self.engine.is_cleaning() || (!self.backlog.is_empty() && !self.engine.has_full_batch()) {
             return Duration::ZERO;
         }
         let (timer, waiter) = self.engine.next_wake();
@@ -334,7 +335,7 @@ impl Runner {
         }
         if self.shown().failed.is_none() {
             let state = self.engine.journal();
-            self.manifest.clean = Some(CleanStop { last_sequence: state.last_sequence });
+            self.manifest.clean = Some(CleanStop { last_sequence: state.last_in_journal });
             self.manifest.sequence_reserved = state.next_sequence;
             self.manifest.number_reserved = state.next_number;
             self.manifest.topic_ids_reserved = state.next_topic;

@@ -42,7 +42,7 @@ impl World {
 
     /// The store in this directory.
     pub(crate) fn open(&self, path: &Path) -> Arc<dyn Store> {
-        let config = Config { memory: self.memory, max_topics: MAX_TOPICS, ..Config::in_directory(path) };
+        let config = Config { max_topics: MAX_TOPICS, ..Config::in_directory(path) }.with_memory(self.memory);
         Arc::new(EmbeddedStore::open(&config).expect("the store opens"))
     }
 

@@ -5,6 +5,7 @@
 //! commands go on; whatever they change, the command sees when its turn comes.
 
 mod missing;
+mod unread;
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use crate::format::key::{Slice, after_place, first_place};
 use crate::format::record::{GoneCause, TopicId};
 use crate::planted::{self, Bug};
 use crate::shelf::View;
-use crate::shelf::read::{Answered, Question, Reply, Row, RowQuestion, Shown};
+use crate::shelf::read::{Answered, Form, Question, Ready, Reply, Row, RowQuestion, Shown};
 
 /// Ready jobs of a line that are enough in memory, where more are on the shelf.
 pub(super) const WINDOW: usize = 4_096;
@@ -33,9 +34,6 @@ const MANY: usize = 16_384;
 
 /// Bytes of a stretch that are enough: more than one answer takes.
 const STRETCH_BYTES: usize = 16 << 20;
-
-/// How often a command asks again when the disk does not give what is there.
-const FAILURES: u32 = 3;
 
 /// Names an ask.
 pub(crate) type AskId = u64;
@@ -186,6 +184,8 @@ pub(super) struct Asking {
     pub(super) for_fold: Vec<Parked>,
     /// Commands that wait for slices that have been asked for.
     for_slices: Vec<Parked>,
+    /// Puts that have all they need but room.
+    for_room: Vec<Parked>,
     /// What is known for the command that is being carried out.
     pub(super) known: Known,
     /// What was brought for commands that are done.
@@ -195,7 +195,7 @@ pub(super) struct Asking {
 impl Asking {
     /// Whether anything is under way.
     pub(super) fn is_idle(&self) -> bool {
-        let parked = self.for_fold.is_empty() && self.for_slices.is_empty();
+        let parked = self.for_fold.is_empty() && self.for_slices.is_empty() && self.for_room.is_empty();
         self.askers.is_empty() && parked
     }
 
@@ -205,7 +205,8 @@ impl Asking {
             Asker::Command(parked, _) => Some(*parked),
             Asker::Slice { .. } | Asker::Passage(_) => None,
         });
-        let all = askers.chain(self.for_fold.drain(..)).chain(self.for_slices.drain(..));
+        let parked = self.for_fold.drain(..).chain(self.for_slices.drain(..)).chain(self.for_room.drain(..));
+        let all = askers.chain(parked);
         all.for_each(|parked| parked.command.refuse(error.clone()));
         self.asks.clear();
     }
@@ -234,6 +235,10 @@ impl Engine {
             *known = Known { generation, dropped, at, absent, purged, brought, ..Known::default() };
         }
         match parked.command.missing(self, &parked.known) {
+            // There was room when it came; others have taken it while the shelf was asked.
+            None if matches!(parked.command, Command::Put { .. }) && self.is_pressed() => {
+                self.asking.for_room.push(*parked);
+            }
             None => {
                 let Parked { command, mut known, .. } = *parked;
                 self.asking.done_with.append(&mut known.brought);
@@ -253,12 +258,12 @@ impl Engine {
                 let slices = self.topics[&name.topic].shelved(name.buried).map(|(slice, _)| slice).collect();
                 let from = after.map_or(name.from, after_place);
                 let (limit, bytes) = (limit.clamp(16, 2_048), STRETCH_BYTES);
-                let row = RowQuestion { slices, from, until: Timestamp::MAX, limit, bytes };
+                let row = RowQuestion { slices, from, until: Timestamp::MAX, limit, bytes, ready: None };
                 self.ask(Asker::Command(parked, What::Stretch(name, only)), Question::Row(row));
             }
             Some(Missing::Purge { topic, buried, from, until }) => {
                 let slices = self.topics[&topic].shelved(buried).map(|(slice, _)| slice).collect();
-                let row = RowQuestion { slices, from, until, limit: JOBS_A_ROW, bytes: BYTES_A_ROW };
+                let row = RowQuestion { slices, from, until, limit: JOBS_A_ROW, bytes: BYTES_A_ROW, ready: None };
                 self.ask(Asker::Command(parked, What::Purge), Question::Row(row));
             }
             Some(Missing::Fold) => {
@@ -290,7 +295,8 @@ impl Engine {
             of.asked = true;
             let (from, until) = (of.reached, self.now.at.plus(super::shelf::AHEAD));
             let (limit, bytes) = (JOBS_A_ROW, BYTES_A_ROW);
-            let row = RowQuestion { slices: vec![slice], from, until, limit, bytes };
+            let ready = Some(Ready { topic: topic.name.clone(), at: self.now.at });
+            let row = RowQuestion { slices: vec![slice], from, until, limit, bytes, ready };
             self.ask(Asker::Slice { slice, from, until }, Question::Row(row));
         }
         let passing = self.shelf.passing.iter_mut().filter(|(_, passing)| !passing.asked);
@@ -302,34 +308,36 @@ impl Engine {
             .collect();
         for (slice, from) in passing {
             let (until, limit, bytes) = (Timestamp::MAX, JOBS_A_ROW, BYTES_A_ROW);
-            let row = RowQuestion { slices: vec![slice], from, until, limit, bytes };
+            let row = RowQuestion { slices: vec![slice], from, until, limit, bytes, ready: None };
             self.ask(Asker::Passage(slice), Question::Row(row));
         }
         std::mem::take(&mut self.asking.asks)
     }
 
-    /// Something has been read.
-    pub(crate) fn answered(&mut self, id: AskId, answered: Answered) {
-        let Some((asker, generation)) = self.asking.askers.remove(&id) else { return };
+    /// Something has been read. Whether it is of use: then [`Engine::use_answer`] is to be called.
+    pub(crate) fn answered(&mut self, id: AskId, answered: Answered) -> bool {
+        let Some((asker, generation)) = self.asking.askers.remove(&id) else { return false };
         if self.failed.is_some() {
-            return;
+            return false;
         }
         let damaged = answered.bad.first().cloned();
         self.note_bad(answered.bad);
         // A job that is asked for by name may be just the one that cannot be read: it is not said to be gone.
         let asker = match (asker, damaged) {
             (Asker::Command(parked, What::Jobs(..)), Some(detail)) => {
-                return parked.command.refuse(StoreError::Unreadable { detail: detail.told });
+                parked.command.refuse(StoreError::Unreadable { detail: detail.told });
+                return false;
             }
             (asker, _) => asker,
         };
         if let Some(why) = answered.failed.filter(|_| !planted::is(Bug::UnreadIsNothing)) {
-            return self.failed_to_read(asker, why);
+            self.failed_to_read(asker, why);
+            return false;
         }
         let current = generation == self.shelf.generation;
         match (asker, answered.reply) {
             (Asker::Slice { slice, from, until }, Reply::Row(row)) if current => {
-                self.bring_row(slice, from, &row, until);
+                self.bring_row(slice, from, row, until);
             }
             (Asker::Slice { slice, .. }, _) => {
                 if let Some(topic) = self.topics.get_mut(&slice.topic)
@@ -339,7 +347,7 @@ impl Engine {
                 }
                 self.shelf.wanted.insert(slice);
             }
-            (Asker::Passage(slice), Reply::Row(row)) if current => self.pass_row(slice, &row),
+            (Asker::Passage(slice), Reply::Row(row)) if current => self.pass_row(slice, row),
             (Asker::Passage(slice), _) => {
                 if let Some(passing) = self.shelf.passing.get_mut(&slice) {
                     passing.asked = false;
@@ -352,29 +360,22 @@ impl Engine {
                 self.attempt_again(parked);
             }
         }
+        true
+    }
+
+    /// Gives what has been read to those who waited for it.
+    pub(crate) fn use_answer(&mut self) {
         self.retry_for_slices();
         self.serve();
     }
 
-    /// The disk did not give what is there. It is asked again: for a command at once, a few times; otherwise with the
-    /// next sweep.
-    fn failed_to_read(&mut self, asker: Asker, why: String) {
-        match asker {
-            Asker::Command(mut parked, _) if parked.failures < FAILURES => {
-                parked.failures += 1;
-                self.attempt_again(parked);
-            }
-            Asker::Command(parked, _) => parked.command.refuse(StoreError::Unreadable { detail: why }),
-            Asker::Slice { slice, .. } => {
-                if let Some(of) = self.slice_mut(slice) {
-                    of.asked = false;
-                }
-            }
-            Asker::Passage(slice) => {
-                if let Some(passing) = self.shelf.passing.get_mut(&slice) {
-                    passing.asked = false;
-                }
-            }
+    /// Looks again at puts that wait for room, if there is some.
+    pub(crate) fn retry_for_room(&mut self) {
+        if self.asking.for_room.is_empty() || self.is_pressed() {
+            return;
+        }
+        for parked in std::mem::take(&mut self.asking.for_room) {
+            self.attempt_again(Box::new(parked));
         }
     }
 
@@ -397,21 +398,20 @@ impl Engine {
     fn learn(&mut self, known: &mut Known, reply: Reply, what: What) {
         match (what, reply) {
             (What::Jobs(ids, numbers), Reply::Found(jobs)) => {
-                let mut found = BTreeSet::new();
-                for job in &jobs {
-                    self.bring_for(known, job);
-                    found.insert((job.topic, job.id()));
-                }
+                let found: BTreeSet<_> = jobs.iter().map(|job| (job.topic, job.id())).collect();
                 let is_found = |(topic, id): &(TopicId, JobId)| found.contains(&(*topic, id.as_str()));
                 let (there, absent): (Vec<_>, Vec<_>) = ids.into_iter().partition(is_found);
                 known.looked_up.extend(there);
                 known.absent.extend(absent);
                 known.numbers_looked_up.extend(numbers);
                 known.is_complete = true;
+                for job in jobs {
+                    self.bring_for(known, job);
+                }
             }
-            (What::Stretch(name, only), Reply::Row(row)) => self.learn_stretch(known, &row, name, only.as_deref()),
+            (What::Stretch(name, only), Reply::Row(row)) => self.learn_stretch(known, row, name, only.as_deref()),
             (What::Purge, Reply::Row(row)) => {
-                for job in &row.jobs {
+                for job in row.jobs {
                     if let Some(index) = self.bring(job) {
                         self.log_gone(index, GoneCause::Purge);
                         self.remove(index);
@@ -426,15 +426,16 @@ impl Engine {
         }
     }
 
-    fn learn_stretch(&mut self, known: &mut Known, row: &Row, name: StretchName, only: Option<&RedriveTopic>) {
+    fn learn_stretch(&mut self, known: &mut Known, row: Row, name: StretchName, only: Option<&RedriveTopic>) {
         let at = known.stretches.iter().position(|stretch| stretch.name == name).unwrap_or_else(|| {
             known.stretches.push(Stretch { name, through: None, bytes: 0 });
             known.stretches.len() - 1
         });
         known.stretches[at].through = row.through;
-        for job in &row.jobs {
-            if only.is_none_or(|redrive| self.is_meant(&job.record, name.topic, redrive)) {
-                known.stretches[at].bytes += job.record.len();
+        for job in row.jobs {
+            let Form::Record(record, _) = &job.form else { unreachable!("none of them is about to be handed out") };
+            if only.is_none_or(|redrive| self.is_meant(record, name.topic, redrive)) {
+                known.stretches[at].bytes += record.len();
                 self.bring_for(known, job);
             }
         }
@@ -446,7 +447,7 @@ impl Engine {
         matches!(&job.phase, Phase::Buried(burial) if redrive.matches(&job.id, &burial.reason))
     }
 
-    fn bring_for(&mut self, known: &mut Known, job: &Shown) {
+    fn bring_for(&mut self, known: &mut Known, job: Shown) {
         if let Some(index) = self.bring(job) {
             known.brought.push((index, self.slots.get(index).brief.number));
         }

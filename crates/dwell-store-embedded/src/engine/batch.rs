@@ -13,17 +13,24 @@ use crate::format::segment;
 /// Bytes at which a frame in the making is full and the next one begins.
 const FULL: usize = 8 << 20;
 
+/// Bytes a frame in the making gets room for at the most before it has records.
+const MOST_ROOM: usize = 1 << 20;
+
 /// What has been done and not yet written.
 pub(super) struct Batch {
     /// Frames that are full and wait for their turn.
     full: VecDeque<Making>,
     /// The one being filled.
     making: Making,
+    /// The record that is logged next stays in one frame with the one after it.
+    joined: bool,
     bytes: usize,
     /// The sequence the next record gets.
     next_sequence: u64,
-    /// The last sequence given; before the first one, the last that was read back.
+    /// The last sequence given; before the first one, the last that was there.
     logged: u64,
+    /// The last sequence that is in the journal, or will be.
+    last_in_journal: u64,
     /// The last sequence of the frame that is under way, if one is.
     under_way: Option<u64>,
     /// Everything up to this sequence is durable.
@@ -47,32 +54,34 @@ struct Making {
 }
 
 impl Making {
-    fn from(first_sequence: u64) -> Self {
-        Self { buffer: frame::room(), records: 0, first_sequence }
+    fn from(first_sequence: u64, room: usize) -> Self {
+        let mut buffer = frame::room();
+        buffer.reserve(room);
+        Self { buffer, records: 0, first_sequence }
     }
 }
 
-/// A frame to be written.
+/// A frame to be written. Whoever writes it seals it: the checksum of a large one takes a while.
 #[derive(Debug)]
-pub(crate) struct SealedFrame {
-    /// Into this segment.
-    pub(crate) segment: u64,
-    /// At this place.
+pub(crate) struct BatchFrame {
+    /// What it says of itself: where it goes, too.
+    pub(crate) header: FrameHeader,
+    /// At this place of its segment.
     pub(crate) offset: u64,
-    /// The sequence of its first record.
-    pub(crate) first_sequence: u64,
-    /// These bytes, whole pages.
-    pub(crate) bytes: Vec<u8>,
+    /// Room for the header, and records.
+    pub(crate) buffer: Vec<u8>,
 }
 
 impl Batch {
     pub(super) fn new(origin: Origin, segment_size: u64) -> Self {
         Self {
             full: VecDeque::new(),
-            making: Making::from(origin.sequence),
+            making: Making::from(origin.sequence, 0),
+            joined: false,
             bytes: 0,
             next_sequence: origin.sequence,
             logged: origin.durable,
+            last_in_journal: origin.read,
             under_way: None,
             durable: origin.durable,
             synced: origin.durable,
@@ -110,6 +119,11 @@ impl Batch {
         Version::new(self.next_sequence).expect("sequences are reserved below 2^53")
     }
 
+    /// The record that is logged next and the one after it are true together: they are in one frame.
+    pub(super) fn join_next(&mut self) {
+        self.joined = true;
+    }
+
     /// Appends one record; its bytes.
     pub(super) fn log(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let before = self.making.buffer.len();
@@ -117,9 +131,11 @@ impl Batch {
         self.bytes += self.making.buffer.len() - before;
         self.making.records += 1;
         self.logged = self.next_sequence;
+        self.last_in_journal = self.next_sequence;
         self.next_sequence += 1;
-        if self.making.buffer.len() >= FULL {
-            let next = Making::from(self.next_sequence);
+        let is_joined = std::mem::take(&mut self.joined);
+        if self.making.buffer.len() >= FULL && !is_joined {
+            let next = Making::from(self.next_sequence, MOST_ROOM);
             self.full.push_back(std::mem::replace(&mut self.making, next));
             return self.full.back().map_or(&[], |full| &full.buffer[before..]);
         }
@@ -141,6 +157,7 @@ impl Batch {
         let frame = self.full.back_mut().filter(|_| self.making.records == 0).unwrap_or(&mut self.making);
         frame.records += 1;
         self.logged = self.next_sequence;
+        self.last_in_journal = self.next_sequence;
         self.next_sequence += 1;
         if self.making.records == 0 {
             self.making.first_sequence = self.next_sequence;
@@ -154,6 +171,11 @@ impl Batch {
     /// The last sequence given to a record: what an answer given now has seen.
     pub(super) fn last_sequence(&self) -> u64 {
         self.logged
+    }
+
+    /// The last sequence that is in the journal, once everything is written.
+    pub(super) fn last_in_journal(&self) -> u64 {
+        self.last_in_journal
     }
 
     /// Everything up to this sequence is durable.
@@ -176,16 +198,19 @@ impl Batch {
         self.bytes
     }
 
-    /// Makes a frame of what has waited longest, unless there is nothing or one is still under way.
-    pub(super) fn seal(&mut self, now: Timestamp) -> Option<SealedFrame> {
+    /// Takes what has waited longest as a frame, unless there is nothing or one is still under way.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<BatchFrame> {
         if self.bytes == 0 || self.under_way.is_some() {
             return None;
         }
-        let next = Making::from(self.next_sequence);
-        let made = self.full.pop_front().unwrap_or_else(|| std::mem::replace(&mut self.making, next));
-        let Making { buffer: mut bytes, records, first_sequence } = made;
-        self.bytes -= bytes.len() - frame::HEADER;
-        let size = frame::padded(bytes.len());
+        let made = self.full.pop_front().unwrap_or_else(|| {
+            // The next one is often as large as this one.
+            let next = Making::from(self.next_sequence, self.making.buffer.len().min(MOST_ROOM));
+            std::mem::replace(&mut self.making, next)
+        });
+        let Making { buffer, records, first_sequence } = made;
+        self.bytes -= buffer.len() - frame::HEADER;
+        let size = frame::padded(buffer.len());
         if self.offset + size > self.segment_size && self.offset > segment::FIRST_FRAME {
             self.segment += 1;
             self.offset = segment::FIRST_FRAME;
@@ -199,11 +224,10 @@ impl Batch {
             durable_through: self.synced,
             now: now.as_millis(),
         };
-        frame::seal(&mut bytes, &header);
-        let sealed = SealedFrame { segment: self.segment, offset: self.offset, first_sequence, bytes };
+        let frame = BatchFrame { header, offset: self.offset, buffer };
         self.offset += size;
         self.under_way = Some(first_sequence + u64::from(records) - 1);
-        Some(sealed)
+        Some(frame)
     }
 
     /// The frame under way is durable; up to which sequence everything is.
@@ -224,18 +248,34 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_full_is_followed_by_another() {
-        let origin = Origin { epoch: 1, segment: 1, durable: 0, sequence: 1, number: 1, topic: 1 };
+        let origin = Origin { epoch: 1, segment: 1, durable: 0, read: 0, sequence: 1, number: 1, topic: 1 };
         let mut batch = Batch::new(origin, 1 << 30);
         for _ in 0..5 {
             batch.log(|out| out.resize(out.len() + FULL / 2, 7));
         }
         assert_eq!(batch.len(), FULL / 2 * 5);
         let mut synced = Vec::new();
-        while let Some(frame) = batch.seal(Timestamp::EPOCH) {
-            assert!(frame.bytes.len() < 2 * FULL);
-            assert!(batch.seal(Timestamp::EPOCH).is_none(), "one at a time");
+        while let Some(frame) = batch.take(Timestamp::EPOCH) {
+            assert!(frame.buffer.len() < 2 * FULL);
+            assert!(batch.take(Timestamp::EPOCH).is_none(), "one at a time");
             synced.push(batch.synced(true));
         }
         assert_eq!((synced, batch.len()), (vec![2, 4, 5], 0));
+    }
+
+    #[test]
+    fn records_that_are_true_together_are_in_one_frame() {
+        let origin = Origin { epoch: 1, segment: 1, durable: 0, read: 0, sequence: 1, number: 1, topic: 1 };
+        let mut batch = Batch::new(origin, 1 << 30);
+        batch.log(|out| out.resize(FULL - 1, 7));
+        batch.join_next();
+        batch.log(|out| out.push(7));
+        batch.log(|out| out.push(7));
+        batch.log(|out| out.push(7));
+        let mut synced = Vec::new();
+        while batch.take(Timestamp::EPOCH).is_some() {
+            synced.push(batch.synced(true));
+        }
+        assert_eq!(synced, [3, 4], "the first is full with the second, and stays open for the third");
     }
 }

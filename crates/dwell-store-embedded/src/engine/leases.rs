@@ -1,6 +1,6 @@
 //! Handing out: which jobs a lease call gets, and when those who wait get theirs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dwell_core::state::{Command, Grant};
 use dwell_core::{
@@ -137,7 +137,8 @@ impl Engine {
             LeaseFrom::Push(lines) if !planted::is(Bug::SharesIgnored) => lines.per_line.max(1),
             _ => u32::MAX,
         };
-        let mut leased: Vec<LeasedJob> = Vec::new();
+        let ready: usize = queues.iter().map(|queue| self.ready_on(queue)).sum();
+        let mut leased: Vec<LeasedJob> = Vec::with_capacity(ready.min(request.max as usize));
         let mut bytes = 0;
         while leased.len() < request.max as usize {
             let Some((queue, index)) = self.best(&mut queues, share) else { break };
@@ -181,6 +182,10 @@ impl Engine {
                 open.collect()
             }
         }
+    }
+
+    fn ready_on(&self, queue: &Queue) -> usize {
+        self.topics.get(&queue.topic).and_then(|topic| topic.ready.get(&queue.line)).map_or(0, BTreeMap::len)
     }
 
     /// The job that goes first, of all queues that have not given their share.

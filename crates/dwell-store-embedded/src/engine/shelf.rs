@@ -25,7 +25,7 @@ use super::topic::{Rank, Topic};
 use crate::format::key::{Key, Lane, Place, Slice, Stale, after_place, after_time, first_place};
 use crate::format::record::{Brief, PhaseKind, TopicId};
 use crate::planted::{self, Bug};
-use crate::shelf::read::{Row, Shown};
+use crate::shelf::read::{Form, Row, Shown};
 use crate::shelf::{BadPlace, View};
 
 /// How long before they are due jobs are brought into memory, where somebody waits for them.
@@ -156,8 +156,19 @@ pub(super) struct Passing {
     pub(super) from: Place,
     /// Whether more has been asked for.
     pub(super) asked: bool,
-    /// How often that was.
+    /// Whether the disk did not give it; with the next sweep or command it is asked again.
+    pub(super) failed: bool,
+    /// How often it did.
     rows: u64,
+}
+
+impl Passing {
+    /// Asks again if the disk did not give what was asked for.
+    fn try_again(&mut self) {
+        if std::mem::take(&mut self.failed) {
+            self.asked = false;
+        }
+    }
 }
 
 impl Topic {
@@ -281,7 +292,7 @@ impl Engine {
     }
 
     /// Takes a job from the shelf into memory, unless it is there already or its copy is stale.
-    pub(super) fn bring(&mut self, job: &Shown) -> Option<Index> {
+    pub(super) fn bring(&mut self, job: Shown) -> Option<Index> {
         let topic = self.topics.get_mut(&job.topic)?;
         if self.slots.by_number(job.brief.number).is_some() {
             return None;
@@ -293,7 +304,10 @@ impl Engine {
             return None;
         }
         of.near += 1;
-        let index = self.slots.insert_packed(job.topic, job.brief, job.id(), &job.record, SHELF);
+        let index = match job.form {
+            Form::Open(open) => self.slots.insert_open(job.topic, open, SHELF),
+            Form::Record(ref record, _) => self.slots.insert_packed(job.topic, job.brief, job.id(), record, SHELF),
+        };
         self.index(index);
         self.note_near(index);
         Some(index)
@@ -350,15 +364,15 @@ impl Engine {
         for (&(line, lane), of) in &mut topic.slices {
             if of.away() > 0 && of.passes <= self.now.at {
                 of.passes = Timestamp::MAX;
-                let passing = Passing { from: first_place(), asked: false, rows: 0 };
+                let passing = Passing { from: first_place(), asked: false, failed: false, rows: 0 };
                 self.shelf.passing.insert(Slice { topic: id, line, lane }, passing);
             }
         }
     }
 
     /// Does to a few jobs of a slice what time has done to them; the rest of the slice comes later.
-    pub(super) fn pass_row(&mut self, slice: Slice, row: &Row) {
-        for job in &row.jobs {
+    pub(super) fn pass_row(&mut self, slice: Slice, row: Row) {
+        for job in row.jobs {
             if let Some(index) = self.bring(job)
                 && self.refresh(index)
                 && self.slots.get(index).home == SHELF
@@ -396,7 +410,13 @@ impl Engine {
     pub(super) fn is_passing(&mut self, id: TopicId) -> bool {
         self.pass_on_shelf(id);
         let first = Slice { topic: id, line: Line::PULL, lane: Lane::own(0) };
-        self.shelf.passing.range(first..).next().is_some_and(|(slice, _)| slice.topic == id)
+        let of_topic = self.shelf.passing.range_mut(first..).take_while(|(slice, _)| slice.topic == id);
+        of_topic.map(|(_, passing)| passing.try_again()).count() > 0
+    }
+
+    /// Asks again for what of slices the disk did not give.
+    pub(super) fn retry_passages(&mut self) {
+        self.shelf.passing.values_mut().for_each(Passing::try_again);
     }
 
     /// Asks for what of a topic is soon due, if somebody waits for it.
@@ -446,8 +466,8 @@ impl Engine {
     }
 
     /// Brings jobs of one slice that were asked for.
-    pub(super) fn bring_row(&mut self, slice: Slice, from: Place, row: &Row, until: Timestamp) {
-        for job in &row.jobs {
+    pub(super) fn bring_row(&mut self, slice: Slice, from: Place, row: Row, until: Timestamp) {
+        for job in row.jobs {
             self.bring(job);
         }
         let Some(topic) = self.topics.get_mut(&slice.topic) else { return };

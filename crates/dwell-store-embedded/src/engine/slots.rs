@@ -49,14 +49,11 @@ impl Slot {
 #[derive(Debug)]
 enum Form {
     Packed(Packed),
-    Open(Box<Open>),
-}
-
-#[derive(Debug)]
-struct Open {
-    job: Job,
-    /// Bytes it is reckoned to take.
-    weight: usize,
+    Open {
+        job: Box<Job>,
+        /// Bytes it is reckoned to take.
+        weight: u32,
+    },
 }
 
 /// All slots.
@@ -83,10 +80,10 @@ impl Slots {
     }
 
     /// Gives an open job a slot.
-    pub(super) fn insert_open(&mut self, topic: TopicId, job: Job, home: u64) -> Index {
+    pub(super) fn insert_open(&mut self, topic: TopicId, job: Box<Job>, home: u64) -> Index {
         let (brief, weight, id) = (Brief::of(&job), weight(&job), job.id.clone());
-        self.open += weight;
-        let form = Form::Open(Box::new(Open { job, weight }));
+        self.open += weight as usize;
+        let form = Form::Open { job, weight };
         self.insert(Slot { brief, form, topic, indexed: Indexed::None, timer: None, home }, id.as_str())
     }
 
@@ -118,7 +115,7 @@ impl Slots {
         remove(&mut self.by_number, spread_number(by_number), index);
         match &slot.form {
             Form::Packed(packed) => self.arena.remove(*packed),
-            Form::Open(open) => self.open -= open.weight,
+            Form::Open { weight, .. } => self.open -= *weight as usize,
         }
         slot
     }
@@ -168,7 +165,7 @@ impl Slots {
     fn id(&self, index: Index) -> &[u8] {
         match &self.get(index).form {
             Form::Packed(packed) => id_of(self.arena.get(*packed)),
-            Form::Open(open) => open.job.id.as_str().as_bytes(),
+            Form::Open { job, .. } => job.id.as_str().as_bytes(),
         }
     }
 
@@ -176,21 +173,21 @@ impl Slots {
     pub(super) fn job(&self, index: Index, topic: &TopicName) -> Cow<'_, Job> {
         match &self.get(index).form {
             Form::Packed(packed) => Cow::Owned(record::decode_seen(self.arena.get(*packed), topic)),
-            Form::Open(open) => Cow::Borrowed(&open.job),
+            Form::Open { job, .. } => Cow::Borrowed(job),
         }
     }
 
     /// The job, to be changed. Then [`Slots::changed`] is to be called. Its topic is called `topic`.
     pub(super) fn open(&mut self, index: Index, topic: &TopicName) -> &mut Job {
         if let Form::Packed(packed) = self.get(index).form {
-            let job = record::decode_seen(self.arena.get(packed), topic);
+            let job = Box::new(record::decode_seen(self.arena.get(packed), topic));
             self.arena.remove(packed);
             let weight = weight(&job);
-            self.open += weight;
-            self.get_mut(index).form = Form::Open(Box::new(Open { job, weight }));
+            self.open += weight as usize;
+            self.get_mut(index).form = Form::Open { job, weight };
         }
         match &mut self.get_mut(index).form {
-            Form::Open(open) => &mut open.job,
+            Form::Open { job, .. } => job,
             Form::Packed(_) => unreachable!("opened just now"),
         }
     }
@@ -198,20 +195,20 @@ impl Slots {
     /// An open job has been changed.
     pub(super) fn changed(&mut self, index: Index) {
         let slot = self.pages.get_mut(index).expect("indexes name live slots");
-        if let Form::Open(open) = &mut slot.form {
-            let old = std::mem::replace(&mut open.weight, weight(&open.job));
-            self.open = self.open - old + open.weight;
-            slot.brief = Brief::of(&open.job);
+        if let Form::Open { job, weight: of } = &mut slot.form {
+            let old = std::mem::replace(of, weight(job));
+            self.open = self.open - old as usize + *of as usize;
+            slot.brief = Brief::of(job);
         }
     }
 
     /// Packs a job that is not used for now.
     pub(super) fn pack(&mut self, index: Index) {
         let slot = self.pages.get_mut(index).expect("indexes name live slots");
-        let Form::Open(open) = &slot.form else { return };
+        let Form::Open { job, weight } = &slot.form else { return };
         self.scratch.clear();
-        record::encode_job(&mut self.scratch, slot.topic, Cause::Relog, &open.job, BodyPart::Here);
-        self.open -= open.weight;
+        record::encode_job(&mut self.scratch, slot.topic, Cause::Relog, job, BodyPart::Here);
+        self.open -= *weight as usize;
         slot.form = Form::Packed(self.arena.add(&self.scratch));
     }
 
@@ -220,7 +217,7 @@ impl Slots {
         let slot = self.get(index);
         match &slot.form {
             Form::Packed(packed) => record::encode_job_again(out, self.arena.get(*packed)),
-            Form::Open(open) => record::encode_job(out, slot.topic, Cause::Relog, &open.job, BodyPart::Here),
+            Form::Open { job, .. } => record::encode_job(out, slot.topic, Cause::Relog, job, BodyPart::Here),
         }
     }
 
@@ -422,12 +419,13 @@ const LARGE_TABLE: usize = 16 << 10;
 const SHARE: usize = 40;
 
 /// Bytes an open job is reckoned to take.
-fn weight(job: &Job) -> usize {
+fn weight(job: &Job) -> u32 {
     /// The job, and the headers of its allocations.
-    const FIXED: usize = size_of::<Open>() + 64;
+    const FIXED: usize = size_of::<Job>() + 64;
     let headers: usize = job.headers.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
     let deliveries: usize = job.deliveries.iter().map(|delivery| 64 + delivery.answer.as_bytes().len()).sum();
-    FIXED + job.id.as_str().len() + job.body.len() + headers + deliveries
+    let bytes = FIXED + job.id.as_str().len() + job.body.len() + headers + deliveries;
+    u32::try_from(bytes).expect("a job is a few mebibytes at the most")
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ impl Engine {
         self.swept_at = self.now.real;
         self.waiters.mark_all(&self.names, &self.pushing);
         self.forget_done();
+        self.retry_passages();
         // What a command waits for may have been purged before it was read.
         self.retry_for_slices();
         self.serve();

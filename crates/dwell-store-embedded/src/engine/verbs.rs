@@ -44,6 +44,7 @@ impl Engine {
         }
         let topic = self.create_topic(&new.topic).map_err(|_| PutError::TooManyTopics)?;
         if let Some(old) = existing {
+            self.batch.join_next();
             self.log_gone(old, GoneCause::Replaced);
             self.remove(old);
         }
@@ -67,7 +68,7 @@ impl Engine {
         let index = if job.due_at > self.now.at {
             self.slots.insert_packed(topic, Brief::of(&job), job.id.as_str(), record, home)
         } else {
-            self.slots.insert_open(topic, job, home)
+            self.slots.insert_open(topic, Box::new(job), home)
         };
         self.index(index);
         Ok(receipt)
@@ -128,9 +129,13 @@ impl Engine {
 
     /// Takes an acked job out, remembering it if its topic says so.
     pub(super) fn finish(&mut self, index: Index, cause: GoneCause) {
-        self.log_gone(index, cause);
         let topic = self.slots.get(index).topic;
-        let done = self.keeps_done(topic).then(|| DoneJob::new(&self.job(index), self.batch.version(), self.now.at));
+        let keeps = self.keeps_done(topic);
+        if keeps {
+            self.batch.join_next();
+        }
+        self.log_gone(index, cause);
+        let done = keeps.then(|| DoneJob::new(&self.job(index), self.batch.version(), self.now.at));
         self.remove(index);
         if let Some(done) = done {
             self.remember_done(topic, done);

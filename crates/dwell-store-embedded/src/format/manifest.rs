@@ -83,7 +83,7 @@ pub(crate) struct RunName {
 /// What an orderly stop leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CleanStop {
-    /// The sequence of the last record: if it is not found, something is lost.
+    /// The sequence of the last record in the journal: if it is not found, something is lost.
     pub last_sequence: u64,
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Salvaged {
     /// Jobs whose body was not there, by number, and where.
     pub(super) bodiless: HashMap<u64, String>,
     pub(super) last_sequence: u64,
+    /// What came before the first segment there is has been freed: all up to this sequence.
+    freed: u64,
     epoch: u64,
     pub(super) mark: u64,
     topics_known: u64,
@@ -80,6 +82,7 @@ impl Salvaged {
             stale: known.shelf.stale.iter().map(|stale| (stale.key.number.get(), stale.version.get())).collect(),
             bodiless: HashMap::new(),
             last_sequence: 0,
+            freed: 0,
             epoch: 0,
             mark: manifest.map_or(0, |manifest| manifest.mark),
             topics_known: stamp,
@@ -100,7 +103,7 @@ impl Salvaged {
             found.note(from, &segment::name(first), "is missing");
         }
         if let Some(clean) = manifest.and_then(|manifest| manifest.clean)
-            && clean.last_sequence > salvaged.last_sequence.max(salvaged.topics_known)
+            && clean.last_sequence > salvaged.last_sequence.max(salvaged.freed)
         {
             let last = ids.last().copied().unwrap_or(first);
             found.note(from, &segment::name(last), "ends before the last clean stop did");
@@ -120,6 +123,9 @@ impl Salvaged {
         if header.is_none() && (!last || frame::find_later(&bytes, 0, id).next().is_some()) {
             found.note(from, &name, "at byte 0: the header of the segment is damaged");
         }
+        if let Some(header) = header.filter(|_| self.epoch == 0) {
+            (self.epoch, self.freed) = (header.epoch, header.first_sequence.saturating_sub(1));
+        }
         let mut end = frame::PAGE;
         for frame in frame::find_later(&bytes, frame::PAGE, id) {
             let epoch = frame.header.epoch;
@@ -127,14 +133,14 @@ impl Salvaged {
             if !fits || frame.header.first_sequence <= self.last_sequence {
                 continue;
             }
-            let follows = self.last_sequence + 1;
+            let follows = self.last_sequence.max(self.freed) + 1;
             let known = header.map_or(0, |header| header.first_sequence.saturating_sub(1));
             let lost = frame.header.durable_through > self.last_sequence.max(known).max(self.folded);
             let gap = epoch == self.epoch && frame.header.first_sequence > follows;
-            if self.last_sequence > 0 && (gap || lost) {
+            if self.epoch > 0 && (gap || lost) {
                 let what = format!(
                     "at byte {end}: {} records, sequences {follows} to {}, cannot be read",
-                    frame.header.first_sequence - follows,
+                    frame.header.first_sequence.saturating_sub(follows),
                     frame.header.first_sequence - 1
                 );
                 found.note(from, &name, what);

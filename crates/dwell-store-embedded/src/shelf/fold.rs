@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dwell_core::{Number, Timestamp, Version, limits};
 use roaring::RoaringBitmap;
 
-use super::{BadPlace, Shelved, View};
+use super::{BadPlace, Shelved, View, stand_back};
 use crate::format::key::{Key, Lane, Place, Slice};
 use crate::format::run::{self, Block, Run, RunError, RunWriter, id_hash};
 use crate::storage::Storage;
@@ -61,6 +61,7 @@ impl Fold {
         for (key, record) in &self.jobs {
             let record = &self.records[record.clone()];
             let ordinal = writer.add(*key, record)?;
+            stand_back(ordinal);
             let id = crate::format::record::id_of(record);
             ids.push((id_hash(key.slice.topic, id), ordinal));
             numbers.push((key.number.get(), ordinal));

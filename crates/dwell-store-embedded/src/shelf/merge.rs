@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use super::Shelved;
+use super::{Shelved, stand_back};
 use crate::format::filter::Filter;
 use crate::format::key::Key;
 use crate::format::run::{Block, Run, RunError, RunWriter, TableWriter};
@@ -159,7 +159,9 @@ impl Merge {
         while let Some(Reverse((key, at))) = self.heads.pop() {
             let input = &mut self.inputs[at];
             if let Some(entry) = input.block.as_ref().and_then(|block| block.get(input.place)) {
-                input.new[entry.ordinal as usize] = writer.add(key, entry.record)?;
+                let new = writer.add(key, entry.record)?;
+                input.new[entry.ordinal as usize] = new;
+                stand_back(new);
             }
             input.place += 1;
             self.heads.extend(input.settle()?.map(|key| Reverse((key, at))));
@@ -212,7 +214,8 @@ impl Merge {
         entries: usize,
         mut each: impl FnMut(u64),
     ) -> Result<bool, RunError> {
-        for _ in 0..entries.max(1) {
+        for done in 0..u32::try_from(entries.max(1)).unwrap_or(u32::MAX) {
+            stand_back(done);
             let Some(Reverse((number, ordinal, at))) = merge.heads.pop() else { return Ok(true) };
             each(number);
             writer.add_entry(&mut merge.table, number, ordinal)?;

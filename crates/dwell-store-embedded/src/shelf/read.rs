@@ -7,11 +7,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use dwell_core::{JobId, Number, Timestamp, Version};
+use dwell_core::{Job, JobId, Number, Timestamp, TopicName, Version};
 
 use super::{BadPlace, Shelved, View};
 use crate::format::key::{Key, Place, Slice, after_time, first_place};
-use crate::format::record::{Brief, TopicId};
+use crate::format::record::{Brief, TopicId, decode_seen};
 use crate::format::run::{self, Block, RunError, id_hash};
 
 /// What is asked.
@@ -42,6 +42,15 @@ pub(crate) struct RowQuestion {
     pub(crate) limit: usize,
     /// At most so many bytes; one is always given.
     pub(crate) bytes: usize,
+    /// Those that are ready are about to be handed out, and are taken apart.
+    pub(crate) ready: Option<Ready>,
+}
+
+/// Which jobs are ready: those due at this time or before. Their topic has this name.
+#[derive(Clone, Debug)]
+pub(crate) struct Ready {
+    pub(crate) topic: TopicName,
+    pub(crate) at: Timestamp,
 }
 
 /// What is answered.
@@ -55,27 +64,44 @@ pub(crate) enum Reply {
     Ranks(Vec<u64>),
 }
 
-/// A job's record, and what was seen in it: whoever reads has more time to look than the engine.
+/// A job, and what was seen in it: whoever reads has more time to look than the engine.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) topic: TopicId,
     pub(crate) version: Version,
     pub(crate) brief: Brief,
-    id: Range<usize>,
-    pub(crate) record: Vec<u8>,
+    pub(crate) form: Form,
+}
+
+/// The job itself.
+#[derive(Debug)]
+pub(crate) enum Form {
+    /// Its record, and where in it its id is.
+    Record(Vec<u8>, Range<usize>),
+    /// Taken apart.
+    Open(Box<Job>),
 }
 
 impl Shown {
-    fn of(record: &[u8]) -> Option<Self> {
+    fn of(record: &[u8], ready: Option<&Ready>) -> Option<Self> {
         let seen = run::look(record).ok()?;
-        let begin = record.element_offset(seen.id.first()?)?;
         let (topic, version, brief) = (seen.topic, seen.version, seen.brief);
-        Some(Self { topic, version, brief, id: begin..begin + seen.id.len(), record: record.to_vec() })
+        let form = match ready {
+            Some(ready) if brief.place().0 <= ready.at => Form::Open(Box::new(decode_seen(record, &ready.topic))),
+            _ => {
+                let begin = record.element_offset(seen.id.first()?)?;
+                Form::Record(record.to_vec(), begin..begin + seen.id.len())
+            }
+        };
+        Some(Self { topic, version, brief, form })
     }
 
     /// The caller's name for it.
     pub(crate) fn id(&self) -> &str {
-        str::from_utf8(&self.record[self.id.clone()]).expect("it was looked at")
+        match &self.form {
+            Form::Record(record, id) => str::from_utf8(&record[id.clone()]).expect("it was looked at"),
+            Form::Open(job) => job.id.as_str(),
+        }
     }
 }
 
@@ -158,7 +184,7 @@ impl<'a> Reading<'a> {
         });
         for ordinal in ordinals.into_iter().filter(|ordinal| !shelved.dead.contains(*ordinal)) {
             let Some(block) = self.block(shelved, shelved.run.block_of(ordinal)) else { continue };
-            let shown = block.by_ordinal(ordinal).and_then(|entry| Shown::of(entry.record));
+            let shown = block.by_ordinal(ordinal).and_then(|entry| Shown::of(entry.record, None));
             found.extend(shown.filter(&meant));
         }
     }
@@ -200,7 +226,7 @@ impl<'a> Reading<'a> {
             }
             let record = walks[at].record();
             bytes += record.len();
-            row.jobs.extend(Shown::of(record));
+            row.jobs.extend(Shown::of(record, question.ready.as_ref()));
             last = Some(place);
             if let Some(place) = walks[at].advance(self) {
                 heads.push(Reverse((place, at)));

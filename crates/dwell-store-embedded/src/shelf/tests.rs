@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::View;
 use super::fold::Fold;
-use super::read::{Question, Reply, Row, RowQuestion, answer};
+use super::read::{Form, Question, Ready, Reply, Row, RowQuestion, Shown, answer};
 use super::shelver::{Outcome, Shelver, Task};
 use crate::clock::Clock;
 use crate::format::key::{Key, Lane, Place, Slice, after_place, first_place};
@@ -76,8 +76,14 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![3 => (jobs, deaths).prop_map(|(jobs, deaths)| Step::Fold(jobs, deaths)), 1 => (0..6_usize).prop_map(Step::Work)]
 }
 
+/// Jobs due by then are taken apart.
+fn ready_at() -> Timestamp {
+    Timestamp::from_millis(20).unwrap()
+}
+
 fn rows(view: &View, slices: Vec<Slice>, from: Place, until: Timestamp, limit: usize) -> Row {
-    let question = Question::Row(RowQuestion { slices, from, until, limit, bytes: usize::MAX });
+    let ready = Some(Ready { topic: TopicName::new("t").unwrap(), at: ready_at() });
+    let question = Question::Row(RowQuestion { slices, from, until, limit, bytes: usize::MAX, ready });
     let answered = answer(view, &question);
     assert!(answered.bad.is_empty() && answered.failed.is_none());
     match answered.reply {
@@ -88,6 +94,26 @@ fn rows(view: &View, slices: Vec<Slice>, from: Place, until: Timestamp, limit: u
 
 fn places(row: &Row) -> Vec<Place> {
     row.jobs.iter().map(|job| job.brief.place()).collect()
+}
+
+fn record(job: &Shown) -> &[u8] {
+    let Form::Record(record, _) = &job.form else { panic!("{job:?} is taken apart") };
+    record
+}
+
+/// Whether a job of a row is the one that is there, taken apart if it is ready.
+fn check_form(job: &Shown, all: &BTreeMap<Key, Vec<u8>>) {
+    let (_, kept) = all.iter().find(|(key, _)| key.number == job.brief.number).unwrap();
+    match &job.form {
+        Form::Open(open) => {
+            assert!(open.due_at <= ready_at());
+            assert_eq!(**open, record::decode_seen(kept, &TopicName::new("t").unwrap()));
+        }
+        Form::Record(record, _) => {
+            assert!(job.brief.place().0 > ready_at());
+            assert_eq!(record, kept);
+        }
+    }
 }
 
 /// Asks for everything there is to ask for.
@@ -104,6 +130,7 @@ fn check(view: &View, all: &BTreeMap<Key, Vec<u8>>) {
             loop {
                 let row = rows(view, slices.clone(), from, until, 3);
                 found.extend(places(&row));
+                row.jobs.iter().for_each(|job| check_form(job, all));
                 let beyond = expected.iter().find(|place| place.0 > until || !found.contains(place));
                 assert_eq!(row.next, beyond.map(|place| place.0));
                 match row.through {
@@ -124,10 +151,10 @@ fn check(view: &View, all: &BTreeMap<Key, Vec<u8>>) {
         let id = JobId::new(str::from_utf8(record::id_of(record)).unwrap()).unwrap();
         let find = Question::Find { ids: vec![(key.slice.topic, id)], numbers: Vec::new() };
         let Reply::Found(found) = answer(view, &find).reply else { panic!() };
-        assert!(found.iter().any(|job| job.record == *record));
+        assert!(found.iter().any(|job| self::record(job) == *record));
         let find = Question::Find { ids: Vec::new(), numbers: vec![key.number] };
         let Reply::Found(found) = answer(view, &find).reply else { panic!() };
-        assert_eq!(found.iter().map(|job| &job.record).collect::<Vec<_>>(), [record]);
+        assert_eq!(found.iter().map(self::record).collect::<Vec<_>>(), [record]);
     }
 }
 
@@ -219,13 +246,14 @@ fn a_flipped_bit_gives_no_wrong_job() {
             until: Timestamp::MAX,
             limit: usize::MAX,
             bytes: usize::MAX,
+            ready: None,
         };
         let row = answer(&view, &Question::Row(question));
         let numbers = all.keys().map(|key| key.number).collect();
         let found = answer(&view, &Question::Find { ids: Vec::new(), numbers });
         let (Reply::Row(in_order), Reply::Found(by_number)) = (row.reply, found.reply) else { panic!() };
         for job in in_order.jobs.iter().chain(&by_number) {
-            assert!(all.values().any(|of| *of == job.record), "byte {at} made another job");
+            assert!(all.values().any(|of| *of == record(job)), "byte {at} made another job");
         }
         if row.bad.is_empty() && found.bad.is_empty() {
             assert_eq!((in_order.jobs.len(), by_number.len()), (all.len(), all.len()), "byte {at} lost one in silence");

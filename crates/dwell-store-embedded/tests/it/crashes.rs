@@ -1,6 +1,7 @@
 //! Crash points that need a particular moment: between two files, in a run that did nothing, in a file's earlier life.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use dwell_core::{
     Body, Delay, JobId, JobRef, LeaseRequest, Lookup, NewJob, Purge, State, Store, TopicName, TopicPolicy, Verdict,
@@ -210,5 +211,32 @@ async fn remembered_jobs_do_not_keep_the_journal_growing() {
         }
         assert!(round < 30, "the journal grows by itself");
         last = now;
+    }
+}
+
+/// What a replace ends and what it begins are two records. Where the first of them filled a frame, a power cut before the next
+/// frame took the job.
+#[tokio::test]
+async fn a_job_that_is_being_replaced_is_there_whichever_frame_was_the_last() {
+    /// Bytes at which a frame is full.
+    const FULL: usize = 8 << 20;
+    let mut context = Context::from_waker(Waker::noop());
+    for room in (0..400).step_by(24) {
+        let storage = MemoryStorage::default();
+        let (store, mut stepper) = EmbeddedStore::open_stepped(&config(Arc::new(storage.clone()))).unwrap();
+        let filler = NewJob { body: Body::Bytes(Arc::from(vec![7; FULL - room])), ..new_job("filler") };
+        let mut frames = 0;
+        for (replaces, jobs) in [(false, vec![new_job("a")]), (true, vec![filler, new_job("a")])] {
+            let mut put = store.put(jobs);
+            while put.as_mut().poll(&mut context).is_pending() {
+                stepper.engine_turn();
+                if stepper.journal_turn() && replaces {
+                    frames += 1;
+                    let after_cut = open(Arc::new(storage.image())).unwrap();
+                    assert!(find(&after_cut, "a").await.is_some(), "{room} bytes of room, frame {frames}");
+                }
+            }
+        }
+        assert!(frames > 0);
     }
 }

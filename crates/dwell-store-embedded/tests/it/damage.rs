@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use dwell_core::Store;
-use dwell_store_embedded::OpenError;
+use dwell_core::{Body, NewJob, Store};
 use dwell_store_embedded::storage::{MemoryStorage, Storage};
+use dwell_store_embedded::{Config, EmbeddedStore, OpenError, Place, RepairOptions, repair};
 
-use crate::world::{find, open, put};
+use crate::world::{config, find, new_job, open, put, topic};
 
 const JOBS: usize = 30;
 const PAGE: usize = 4_096;
@@ -105,6 +105,81 @@ async fn a_segment_that_is_cut_short_is_noticed() {
     }
 }
 
+/// Where the first segments have been freed, what the oldest one had could go without a word: the topics were known from
+/// elsewhere, and the next segment was taken for the first.
+#[tokio::test]
+async fn a_segment_without_its_frames_is_noticed() {
+    let storage = MemoryStorage::default();
+    let base = config(Arc::new(storage.clone()));
+    let tiny = Config { shelves: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
+    let store = EmbeddedStore::open(&tiny).unwrap();
+    for number in 0..100 {
+        let body = Body::Bytes(Arc::from(vec![7; 1 << 10]));
+        store.put(vec![NewJob { body, ..new_job(&number.to_string()) }]).await.unwrap().remove(0).unwrap();
+    }
+    store.close().await.unwrap();
+    drop(store);
+    let whole = storage.image();
+    let start =
+        |image: MemoryStorage| EmbeddedStore::open(&Config { place: Place::Storage(Arc::new(image)), ..tiny.clone() });
+    let mut all = segments(&whole);
+    // What has been freed and not yet removed is not needed.
+    all.retain(|(name, _)| {
+        let without = whole.image();
+        without.remove(name).unwrap();
+        start(without).is_err()
+    });
+    assert!(all.len() > 1 && all[0].0.as_str() > "journal-0000000000000001", "some are free: {}", all[0].0);
+    for (name, bytes) in all.iter().filter(|(_, bytes)| is_used(&bytes[PAGE..])) {
+        let damaged = whole.image();
+        damaged.open(name).unwrap().write_at(PAGE as u64, &vec![0; bytes.len() - PAGE]).unwrap();
+        let repaired = repair(&damaged, &MemoryStorage::default(), RepairOptions::default()).unwrap();
+        assert!(!repaired.dropped.is_empty(), "{name}: {repaired:?}");
+        let error = start(damaged).err().unwrap_or_else(|| panic!("{name} has no frames and nobody noticed"));
+        assert!(matches!(error, OpenError::Damaged { .. }), "{name}: {error}");
+    }
+}
+
+/// The topics may be known from their file as they were at the very end, and that was taken for all that there was: where the
+/// last frame of the journal was damaged, what its leases had done was lost without a word.
+#[tokio::test]
+async fn the_last_frame_of_an_orderly_stop_is_missed_though_the_topics_are_known() {
+    let storage = MemoryStorage::default();
+    let base = config(Arc::new(storage.clone()));
+    let tiny = Config { shelves: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
+    let mut noticed = 0;
+    for round in 1..40 {
+        let store = EmbeddedStore::open(&tiny).unwrap();
+        for number in 0..20 {
+            let body = Body::Bytes(Arc::from(vec![7; 1 << 10]));
+            store.put(vec![NewJob { body, ..new_job(&format!("{round}-{number}")) }]).await.unwrap().remove(0).unwrap();
+        }
+        store.close().await.unwrap();
+        drop(store);
+        let (name, bytes) = segments(&storage).pop().unwrap();
+        // Pages of what the file was before are used, too, and mean nothing.
+        for page in (PAGE..bytes.len()).step_by(PAGE).filter(|page| is_used(&bytes[*page..*page + PAGE])) {
+            let damaged = storage.image();
+            damaged.open(&name).unwrap().write_at(page as u64, &[0; PAGE]).unwrap();
+            let repaired = repair(&damaged, &MemoryStorage::default(), RepairOptions::default()).unwrap();
+            assert!(!repaired.dropped.is_empty() || repaired.jobs == round * 20, "round {round}: {repaired:?}");
+            match EmbeddedStore::open(&Config { place: Place::Storage(Arc::new(damaged)), ..tiny.clone() }) {
+                Ok(store) => {
+                    let info = store.topic(topic()).await.unwrap().unwrap();
+                    assert_eq!(
+                        info.counts.live(),
+                        round * 20,
+                        "round {round}: byte {page} of {name}, and no word of it"
+                    );
+                }
+                Err(OpenError::Damaged { .. }) => noticed += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert!(noticed >= 39, "{noticed}");
+}
+
 #[tokio::test]
 async fn a_missing_segment_or_manifest_is_noticed() {
     let whole = journal(false).await;
@@ -160,8 +235,8 @@ async fn with_body(padding: &[u8], forged: &[u8]) -> MemoryStorage {
     let store = open(Arc::new(storage.clone())).unwrap();
     put(&store, "before").await.unwrap();
     let body = [padding, forged, &vec![0; 60 << 10]].concat();
-    let body = dwell_core::Body::Bytes(Arc::from(body));
-    let answer = store.put(vec![dwell_core::NewJob { body, ..crate::world::new_job("big") }]).await.unwrap();
+    let body = Body::Bytes(Arc::from(body));
+    let answer = store.put(vec![NewJob { body, ..new_job("big") }]).await.unwrap();
     assert!(answer[0].is_ok());
     storage.image()
 }

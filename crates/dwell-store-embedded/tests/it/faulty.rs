@@ -21,6 +21,7 @@ struct Switches {
     hanging: AtomicUsize,
     hang_shelf: AtomicBool,
     hanging_reads: AtomicUsize,
+    fail_shelf: AtomicBool,
     die_after_freeing: AtomicBool,
     dead: AtomicBool,
     emptied: AtomicUsize,
@@ -53,6 +54,11 @@ impl Faulty {
     /// From now on nothing is read from the shelf, until this is taken back.
     pub(crate) fn hang_shelf(&self, hang: bool) {
         self.switches.hang_shelf.store(hang, Ordering::SeqCst);
+    }
+
+    /// From now on reads of the shelf fail, until this is taken back.
+    pub(crate) fn fail_shelf(&self, fail: bool) {
+        self.switches.fail_shelf.store(fail, Ordering::SeqCst);
     }
 
     /// Waits until somebody reads from the shelf in vain.
@@ -146,6 +152,9 @@ impl StoredFile for FaultyFile {
         while self.is_run && self.switches.hang_shelf.load(Ordering::SeqCst) {
             self.switches.hanging_reads.fetch_add(1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.is_run && self.switches.fail_shelf.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the disk does not answer"));
         }
         self.file.read_at(offset, into)
     }

@@ -9,6 +9,7 @@ mod corruption;
 mod crashes;
 mod damage;
 mod failing;
+mod failing_reads;
 mod faulty;
 mod full_disk;
 mod kill;

@@ -26,7 +26,9 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Exit> {
         },
         StoreChoice::Memory => Config::in_memory(),
     };
-    config.memory = settings.memory.unwrap_or(config.memory);
+    if let Some(memory) = settings.memory {
+        config = config.with_memory(memory);
+    }
     let mut movable: Option<Arc<dyn MovableClock>> = None;
     if settings.mode == Mode::Dev {
         let clock = Arc::new(RunningClock::default());

@@ -154,7 +154,7 @@ fn fill(server: &Server, body: &Value) -> usize {
 
 #[test]
 fn a_full_store_refuses_what_grows_and_does_all_else() {
-    let server = Server::with(&["--memory", "1MiB"]);
+    let server = Server::with(&["--store", "memory:", "--memory", "1MiB"]);
     let body = json!("x".repeat(10_000));
     server.put_job("full", "small", json!({"delay": "1h"}));
     let count = fill(&server, &body);
@@ -186,6 +186,26 @@ fn a_full_store_refuses_what_grows_and_does_all_else() {
     // And then there is room again.
     server.put_job("full", "again", json!({"body": body}));
     assert_eq!(server.get("/readyz").status, 200);
+}
+
+#[test]
+fn on_disk_there_is_room_for_more_than_memory_holds() {
+    let server = Server::with(&["--memory", "1MiB"]);
+    let body = |count: usize| json!(count.to_string().repeat(20_000));
+    for count in 100..200 {
+        server.put_job("much", &format!("j{count}"), json!({"body": body(count), "delay": "1h"}));
+    }
+    assert_eq!(server.topic("much")["counts"]["delayed"], 100);
+    for count in 100..200 {
+        assert_eq!(server.job("much", &format!("j{count}"))["body"], body(count));
+    }
+    server.advance("1h");
+    let mut handed_out = 0;
+    while let Some(job) = server.lease("much", json!({})).pop() {
+        server.settle(&job, "ack", json!({})).ok(200);
+        handed_out += 1;
+    }
+    assert_eq!(handed_out, 100);
 }
 
 #[test]

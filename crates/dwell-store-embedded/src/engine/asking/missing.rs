@@ -52,7 +52,7 @@ impl Command {
     }
 
     /// Topics of which it asks more than single jobs.
-    fn topics_looked_at(&self, engine: &Engine) -> Vec<TopicId> {
+    pub(super) fn topics_looked_at(&self, engine: &Engine) -> Vec<TopicId> {
         let one = |name: &TopicName| engine.names.get(name).copied().into_iter().collect();
         match self {
             Self::List { query, .. } => one(&query.topic),

@@ -34,7 +34,7 @@ fn a_crash_loses_nothing_that_was_answered() {
 
 #[test]
 fn a_store_that_is_full_says_so_and_the_rest_works() {
-    let server = super::server_with(&["--memory", "1MiB"]);
+    let server = super::server_with(&["--store", "memory:", "--memory", "1MiB"]);
     let mut talk = Talk::to(&server);
     let body = "x".repeat(60_000);
     let mut first = None;
