@@ -80,7 +80,8 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
             break;
         }
         if (seed + 1 - args.from).is_multiple_of(PROGRESS) {
-            println!("  {} done in {} s", seed + 1 - args.from, clock.elapsed().as_secs());
+            let (done, seconds) = (seed + 1 - args.from, clock.elapsed().as_secs());
+            println!("  {done} done in {seconds} s, {} went wrong", table.went_wrong());
         }
     }
     if !prepared.is_as_made()? {

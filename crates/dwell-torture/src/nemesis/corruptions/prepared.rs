@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dwell_core::{
-    Body, CancelItem, Delay, JobId, JobRef, JobView, LeaseRequest, NewJob, Phase, Settle, Store, TopicName, Verdict,
-    When,
+    Body, CancelItem, Delay, JobId, JobRef, JobView, LeaseRequest, NewJob, Phase, Settle, Store, TopicName, Ttr,
+    Verdict, When,
 };
 use dwell_store_embedded::{Config, Durability, EmbeddedStore, Place};
 use tempfile::TempDir;
@@ -196,7 +196,9 @@ async fn fill(store: &EmbeddedStore, jobs: u64) -> Outcome<Vec<u64>> {
             ended.push(job.view.job.id.as_str().parse()?);
         }
     }
-    store.lease(LeaseRequest::of(topic()).up_to(LEASED)).await?;
+    // For longer than any look at them takes, also where that is stopped for a while.
+    let held = LeaseRequest { ttr: Some(Ttr::MAX), ..LeaseRequest::of(topic()).up_to(LEASED) };
+    store.lease(held).await?;
     Ok(ended)
 }
 

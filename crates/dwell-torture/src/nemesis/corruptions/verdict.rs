@@ -155,8 +155,15 @@ impl Table {
         (*count, *jobs) = (*count + 1, *jobs + lost);
     }
 
+    /// Something is not as it must be: it is said at once, and again at the end.
     pub(super) fn broken(&mut self, broken: Broken, what: String) {
+        println!("  {broken:?}: {what}");
         self.broken.entry(broken).or_default().push(what);
+    }
+
+    /// How often something was not as it must be.
+    pub(super) fn went_wrong(&self) -> usize {
+        self.broken.values().map(Vec::len).sum()
     }
 
     pub(super) fn is_clean(&self) -> bool {
