@@ -7,6 +7,7 @@ mod artifacts;
 mod beanstalk_clients;
 mod cargo_test;
 mod examples;
+mod far;
 mod http_on_redis;
 mod ops;
 mod otlp;
@@ -83,6 +84,11 @@ const STEPS: &[Step] = &[
         name: "sdks",
         about: "the clients in Python and TypeScript: types, tests against a server, packages (installs Node)",
         run: sdks::run,
+    },
+    Step {
+        name: "far",
+        about: "a million jobs on the shelf: put, killed, opened, looked up, moved, cancelled",
+        run: far::run,
     },
     Step {
         name: "simulation",

@@ -8,11 +8,15 @@ use cargo_metadata::{Artifact, Message};
 
 use crate::workspace::{PROFILE, Workspace};
 
-/// Builds every example, the server, the simulation and the torture; answers all that can be run.
+/// What is built beside the examples.
+const PROGRAMS: [&str; 8] = ["--bin", "dwell", "--bin", "dwell-sim", "--bin", "dwell-torture", "--bin", "embedded"];
+
+/// Builds every example, the server, the simulation, the torture and a benchmark; answers all that can be run.
 pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
     let mut cargo = workspace
         .cargo("build")
-        .args(["--workspace", "--examples", "--bin", "dwell", "--bin", "dwell-sim", "--bin", "dwell-torture"])
+        .args(["--workspace", "--examples"])
+        .args(PROGRAMS)
         .args(["--profile", PROFILE])
         .arg("--message-format=json-render-diagnostics")
         .stdout(Stdio::piped())

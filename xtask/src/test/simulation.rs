@@ -1,4 +1,5 @@
-//! Step `simulation`: lives seeds of the embedded store for three minutes, and finds every bug that is planted.
+//! Step `simulation`: lives seeds of the embedded store for three minutes, two of them with a shelf, and finds every bug
+//! that is planted.
 //!
 //! Seeds are not tests and are not counted as such; one that goes wrong makes the step fail. The lives begin at a seed
 //! that differs from day to day, so that every run tries something new; what it finds is printed with its seed.
@@ -12,8 +13,8 @@ use super::artifacts;
 use super::tally::Tally;
 use crate::workspace::Workspace;
 
-/// How long it goes on.
-const MINUTES: &str = "3";
+/// How long it goes on without a shelf, and with one.
+const MINUTES: [&[&str]; 2] = [&["--minutes", "1"], &["--minutes", "2", "--shelf"]];
 
 pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<()> {
     let built = artifacts::build(workspace)?;
@@ -22,8 +23,10 @@ pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<(
     let planted = Command::new(&program).arg("--planted").status().context("cannot start dwell-sim")?;
     ensure!(planted.success(), "a planted bug was not found");
     let from = first_seed().to_string();
-    let lived = Command::new(&program).args(["--minutes", MINUTES, "--from", &from]).status()?;
-    ensure!(lived.success(), "a life went wrong");
+    for minutes in MINUTES {
+        let lived = Command::new(&program).args(minutes).args(["--from", &from]).status()?;
+        ensure!(lived.success(), "a life went wrong");
+    }
     Ok(())
 }
 
