@@ -2,7 +2,7 @@
 //! must fail where it meets the damage, or it makes no difference.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,6 +74,8 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
 #[derive(Debug)]
 struct Flip {
     file: PathBuf,
+    /// Held open, so that no other file can be taken for it.
+    open: File,
     offset: u64,
     bit: u8,
 }
@@ -98,21 +100,24 @@ impl Flip {
         let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
         let place = scramble(chance) % u64::try_from(used.len().max(1))?;
         let offset = used.get(usize::try_from(place)?).copied().unwrap_or_default();
-        Ok(Self { file, offset: u64::try_from(offset)?, bit: 1 << (chance >> 61) })
+        let open = File::options().read(true).write(true).open(&file)?;
+        Ok(Self { file, open, offset: u64::try_from(offset)?, bit: 1 << (chance >> 61) })
     }
 
     fn turn(&self) -> Outcome<()> {
-        let file = File::options().read(true).write(true).open(&self.file)?;
         let mut byte = [0];
-        file.read_exact_at(&mut byte, self.offset)?;
-        file.write_all_at(&[byte[0] ^ self.bit], self.offset)?;
-        Ok(file.sync_data()?)
+        self.open.read_exact_at(&mut byte, self.offset)?;
+        self.open.write_all_at(&[byte[0] ^ self.bit], self.offset)?;
+        Ok(self.open.sync_data()?)
     }
 
-    /// Turns it back after a server has run, if the file is of those that never change and is still there.
+    /// Turns it back after a server has run, if the file is of those that never change and is still there. One that no
+    /// manifest named is cleared away by a start, and another may have its name since.
     fn mend(&self) -> Outcome<()> {
         let is_run = self.file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("run-"));
-        if is_run && self.file.exists() { self.turn() } else { Ok(()) }
+        let inode = self.open.metadata()?.ino();
+        let is_there = std::fs::metadata(&self.file).is_ok_and(|there| there.ino() == inode);
+        if is_run && is_there { self.turn() } else { Ok(()) }
     }
 
     /// Whether words name the file and a place in it.
