@@ -27,7 +27,7 @@ const SIFT_EVERY: Duration = Duration::from_secs(1);
 const SIFTED: usize = 8;
 const SIFT_DEPTH: usize = 64;
 /// How much later a job is looked at again whose target has no room just now.
-const SOON: Duration = Duration::from_secs(1);
+pub(super) const SOON: Duration = Duration::from_secs(1);
 /// Jobs of one queue that are moved a second, so that a backlog is not rewritten over and over.
 const MOST_MOVED: u32 = 256;
 /// Queues that are known at once, and topics of a line that are told apart: what is more is put back and comes later.
@@ -133,6 +133,12 @@ impl Board {
 
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Whether a target takes one more.
+    pub(super) fn has_room(&self, origin: &str, now: Instant) -> bool {
+        let room = |known: &Origin| known.room(self.share(), now) > 0;
+        self.origins.get(origin).is_none_or(room) && self.in_flight < self.caps.total
     }
 
     /// What to ask the store for.

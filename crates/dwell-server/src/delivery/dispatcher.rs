@@ -169,8 +169,9 @@ impl Dispatcher {
     /// Sends a job on its way, or says how it is put back.
     fn place(self: &Arc<Self>, leased: LeasedJob, now: Instant) -> Option<Back> {
         let token = leased.token?;
-        let back = |wait| Some(Back { token, wait, leased_at: leased_at(&leased.view) });
-        let Some(target) = leased.view.deliver_to.clone() else { return back(None) };
+        let leased_at = leased_at(&leased.view);
+        let back = |wait, origin| Some(Back { token, wait, origin, leased_at });
+        let Some(target) = leased.view.deliver_to.clone() else { return back(None, "".into()) };
         let (queue, origin): (_, Arc<str>) = (queue_of(&leased), target.origin().into());
         let job = &leased.view.job;
         let bytes = job.body.len();
@@ -181,7 +182,7 @@ impl Dispatcher {
                 drop(tokio::spawn(this.deliver(leased, token, origin)));
                 None
             }
-            Place::Back(wait) => back(wait),
+            Place::Back(wait) => back(wait, origin),
         }
     }
 
@@ -206,6 +207,8 @@ pub(super) struct Back {
     pub(super) token: LeaseToken,
     /// How much later it is to come again; `None`: to its place.
     pub(super) wait: Option<Duration>,
+    /// The target it is for.
+    pub(super) origin: Arc<str>,
     pub(super) leased_at: Timestamp,
 }
 

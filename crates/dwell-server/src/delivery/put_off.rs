@@ -2,10 +2,12 @@
 //!
 //! A job is put off by the store's time: it waits there, is nobody's, and comes back by itself. The time of a test's
 //! store stands still until the test moves it, which has nothing to do with the room that a target has. So there such
-//! jobs are brought back by the machine's time, unless the store's has done it before.
+//! jobs are brought back by the machine's time, unless the store's has done it before. Where time stands still they come
+//! back to their old places, and not behind what has come since; so only once their target has room, or nobody would
+//! get past them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dwell_core::{
@@ -13,6 +15,7 @@ use dwell_core::{
 };
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::board::SOON;
 use super::dispatcher::{Back, Dispatcher};
 use super::outcome::millis;
 
@@ -21,12 +24,14 @@ const MOST: usize = 1 << 16;
 /// How long to rest before a store that has too much to do is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Who comes back when, and which version of it was put off.
+/// Who comes back when, which version of it was put off, and for which target.
 #[derive(Debug, Default)]
-pub(super) struct PutOff(Mutex<BTreeMap<(Instant, Number), Version>>);
+pub(super) struct PutOff(Mutex<List>);
+
+type List = BTreeMap<(Instant, Number), (Version, Arc<str>)>;
 
 impl PutOff {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Instant, Number), Version>> {
+    fn lock(&self) -> MutexGuard<'_, List> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -35,10 +40,11 @@ impl PutOff {
     }
 
     /// Those whose time has come, as many as go into one call.
-    fn due(&self, now: Instant) -> Vec<((Instant, Number), Version)> {
-        let list = self.lock();
-        let due = list.iter().take_while(|((at, _), _)| *at <= now).take(limits::MAX_BATCH);
-        due.map(|(key, version)| (*key, *version)).collect()
+    fn take_due(&self, now: Instant) -> List {
+        let mut list = self.lock();
+        let due = list.keys().take_while(|(at, _)| *at <= now).take(limits::MAX_BATCH);
+        let due: Vec<(Instant, Number)> = due.copied().collect();
+        due.into_iter().filter_map(|key| list.remove_entry(&key)).collect()
     }
 }
 
@@ -61,7 +67,7 @@ impl Dispatcher {
             // If somebody else has moved it meanwhile, that is when it comes.
             let ours = back.leased_at.plus(millis(wait))..=store_now.plus(millis(wait));
             if ours.contains(&job.due_at) {
-                put_off.lock().insert((now + wait, job.number), job.version);
+                put_off.lock().insert((now + wait, job.number), (job.version, Arc::clone(&back.origin)));
             }
         }
         self.changed.notify_one();
@@ -85,20 +91,25 @@ impl Dispatcher {
             sleep_until(first).await;
         }
         loop {
-            let due = put_off.due(Instant::now());
+            let now = Instant::now();
+            let due = put_off.take_due(now);
             if due.is_empty() {
                 return Ok(put_off.first());
             }
+            let (back, still): (List, List) = {
+                let board = self.board();
+                due.into_iter().partition(|(_, (_, origin))| board.has_room(origin, now))
+            };
+            put_off.lock().extend(still.into_iter().map(|((_, number), of)| ((now + SOON, number), of)));
             let change = || Change { when: Some(When::NOW), ..Change::default() };
-            let item = |((_, number), version): &((Instant, Number), Version)| ChangeItem {
+            let item = |((_, number), (version, _)): (&(Instant, Number), &(Version, Arc<str>))| ChangeItem {
                 if_match: Some(*version),
                 ..ChangeItem::new(JobRef::Number(*number), change())
             };
             // One that is refused has been leased, moved or cancelled since, and needs nobody to bring it back.
-            drop(self.store.change(due.iter().map(item).collect()).await?);
-            let mut list = put_off.lock();
-            for (key, _) in &due {
-                list.remove(key);
+            if let Err(error) = self.store.change(back.iter().map(item).collect()).await {
+                put_off.lock().extend(back);
+                return Err(error);
             }
         }
     }
