@@ -450,9 +450,14 @@ impl World {
         Ok(())
     }
 
-    /// Lets engine and journal work until every call but those who wait has its answer.
+    /// Lets engine and journal work until every call but those who wait has its answer. If there is no room for that,
+    /// somebody makes some.
     fn settle(&mut self) -> Result<(), Wrong> {
-        for _ in 0..PATIENCE {
+        for round in 0..PATIENCE {
+            if round == PATIENCE / 2 && self.disk.is_full() {
+                self.note(|| "    there is room again".to_owned());
+                self.disk.set_full(false);
+            }
             self.engine_turn()?;
             while self.stepper.journal_turn() {}
             self.stepper.shelf_turn();

@@ -51,6 +51,7 @@ use timing_wheel::TimingWheel;
 pub(crate) use asking::{Ask, AskId};
 pub(crate) use batch::BatchFrame;
 pub(crate) use command::Command;
+pub(crate) use fold::Turn;
 pub(crate) use minutes::minute;
 pub(crate) use ordering::Ordered;
 pub(crate) use replay::{JobBytes, JobSight, ReplayError, Told};
@@ -75,6 +76,7 @@ use crate::dice::Dice;
 use crate::format::record::TopicId;
 use crate::gauges::Gauges;
 use crate::planted::{self, Bug};
+use crate::reserve::Room;
 use crate::shelf::Shelved;
 
 /// How many timers one turn deals with before it looks at commands again.
@@ -165,10 +167,7 @@ pub(crate) struct Engine {
     moving: Moving,
     failed: Option<StoreError>,
     closing: bool,
-    /// Whether the disk has too little room for more.
-    short: bool,
-    /// Whether segments must be freed before the journal goes on.
-    low: bool,
+    room: Room,
     swept_at: Duration,
     dice: Dice,
     /// What jobs took whenever someone needed room; simulators ask.
@@ -204,8 +203,7 @@ impl Engine {
             moving: Moving::default(),
             failed: None,
             closing: false,
-            short: false,
-            low: false,
+            room: Room::default(),
             swept_at: Duration::ZERO,
             dice: Dice::new(settings.seed),
             #[cfg(feature = "planted")]
@@ -345,13 +343,12 @@ impl Engine {
         // A call that was begun while there was room may take a little more than there is: the shelf will have it.
         let beyond = if self.settings.shelves { self.settings.memory / 4 } else { 0 };
         let room = self.weight() <= self.settings.memory + beyond;
-        (room && !self.short) || planted::is(Bug::BudgetIgnored)
+        (room && !self.room.is_short) || planted::is(Bug::BudgetIgnored)
     }
 
-    /// Whether the disk has room for more, and whether it is so low that segments must be freed first.
-    pub(crate) fn note_room(&mut self, room: bool, low: bool) {
-        self.short = !room;
-        self.low = low;
+    /// How much room the disk has.
+    pub(crate) fn note_room(&mut self, room: Room) {
+        self.room = room;
     }
 
     /// How much there is where; by runs, not by jobs or topics, so that anyone may ask now and then.

@@ -6,6 +6,7 @@
 
 mod segments;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -22,12 +23,15 @@ use crate::format::manifest::{self, Manifest};
 use crate::format::topics;
 use crate::gauges::Gauges;
 use crate::planted::{self, Bug};
-use crate::reserve::Reserve;
+use crate::reserve::{Reserve, RoomError as _};
 use crate::runner::Event;
 use crate::storage::{Storage, StoredFile};
 
 use segments::SegmentFiles;
 pub(crate) use segments::Spares;
+
+/// How long after it found no room something is tried again.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// What the journal thread is asked to do, in order.
 pub(crate) enum Work {
@@ -50,7 +54,29 @@ pub(crate) struct Journal {
     file: Option<(u64, Arc<dyn StoredFile>)>,
     /// Written and not yet synced, since when.
     dirty_since: Option<Duration>,
+    /// What found no room, to be tried again then; and what came after it.
+    waiting: VecDeque<Work>,
+    again_at: Duration,
     gauges: Arc<Gauges>,
+}
+
+/// Why something was not done.
+enum Undone {
+    /// There is no room for it. Nothing that was synced before is touched: it can be done later.
+    NoRoom(io::Error),
+    /// What is on the disk now is not known.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Undone {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Of something that may be done again as a whole.
+fn unless_full(error: io::Error) -> Undone {
+    if error.is_for_room() { Undone::NoRoom(error) } else { Undone::Failed(error) }
 }
 
 impl Journal {
@@ -64,7 +90,8 @@ impl Journal {
         gauges: Arc<Gauges>,
     ) -> Self {
         let segments = SegmentFiles::new(Arc::clone(&storage), epoch, spares, durability);
-        Self { storage, clock, durability, segments, reserve, file: None, dirty_since: None, gauges }
+        let (file, dirty_since, waiting, again_at) = (None, None, VecDeque::new(), Duration::ZERO);
+        Self { storage, clock, durability, segments, reserve, file, dirty_since, waiting, again_at, gauges }
     }
 
     /// Does what it is asked until it is told to stop or something fails. After a failure nothing more is written.
@@ -90,30 +117,52 @@ impl Journal {
     }
 
     /// Does one piece of work, or, without any, syncs what was written; what the engine is to be told of it, and whether
-    /// there may be more.
+    /// there may be more. What finds no room is tried again before anything else is done.
     pub(crate) fn perform(&mut self, work: Option<Work>) -> (Option<Event>, bool) {
+        if !self.is_waiting() {
+            return self.perform_next(work);
+        }
+        self.waiting.extend(work);
+        self.again_at = self.clock.real();
+        let next = self.waiting.pop_front();
+        self.perform_next(next)
+    }
+
+    /// Whether something waits for room.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn perform_next(&mut self, mut work: Option<Work>) -> (Option<Event>, bool) {
         let goes_on = !matches!(work, Some(Work::Stop(_)));
-        let outcome = match work {
+        let outcome = match &mut work {
             Some(Work::Write(frame)) => {
                 self.write(frame).map(|()| Some(Event::Synced { on_disk: self.dirty_since.is_none() }))
             }
             Some(Work::Manifest(manifest, topics, obsolete)) => {
-                self.manifest(&manifest, topics, obsolete).map(|()| Some(Event::Saved))
+                self.manifest(manifest, topics.as_ref(), obsolete).map(|()| Some(Event::Saved))
             }
             Some(Work::Stop(done)) => {
                 let outcome = self.sync();
-                if let Some(done) = done {
+                if let Some(done) = done.take() {
                     let said = outcome.as_ref().map_err(|error| StoreError::Failed { detail: error.to_string() });
                     // Nobody needs to have stayed to hear it.
                     done.send(said.copied()).ok();
                 }
-                outcome.map(|()| None)
+                outcome.map(|()| None).map_err(Undone::Failed)
             }
-            None => self.sync().map(|()| None),
+            None => self.sync().map(|()| None).map_err(Undone::Failed),
         };
+        self.reserve.note_waiting(matches!(outcome, Err(Undone::NoRoom(_))));
         match outcome {
             Ok(event) => (event, goes_on),
-            Err(error) => {
+            Err(Undone::NoRoom(_)) if !self.reserve.has_ended() => {
+                self.again_at = self.clock.real() + AGAIN;
+                self.waiting.extend(work);
+                self.waiting.rotate_right(1);
+                (None, true)
+            }
+            Err(Undone::NoRoom(error) | Undone::Failed(error)) => {
                 let place = self.file.as_ref().map(|(segment, _)| self.segments.describe(*segment));
                 let place = place.unwrap_or_else(|| "the journal".to_owned());
                 (Some(Event::Failed(format!("{place}: {error}"))), false)
@@ -121,40 +170,44 @@ impl Journal {
         }
     }
 
-    /// How long to wait for work before what was written must be synced.
+    /// How long to wait for work before what was written must be synced, or what found no room is tried again.
     pub(crate) fn patience(&self) -> Option<Duration> {
+        if self.is_waiting() {
+            return Some(self.again_at.saturating_sub(self.clock.real()));
+        }
         let Durability::Interval(interval) = self.durability else { return None };
         let since = self.dirty_since?;
         Some((since + interval).saturating_sub(self.clock.real()))
     }
 
-    fn write(&mut self, frame: BatchFrame) -> io::Result<()> {
-        let BatchFrame { header, offset, buffer: mut bytes } = frame;
-        frame::seal(&mut bytes, &header);
+    fn write(&mut self, frame: &mut BatchFrame) -> Result<(), Undone> {
+        let BatchFrame { header, offset, buffer, is_sealed } = frame;
+        if !std::mem::replace(is_sealed, true) {
+            frame::seal(buffer, header);
+        }
         let file = match &self.file {
             Some((segment, file)) if *segment == header.segment => Arc::clone(file),
             _ => {
                 self.sync()?;
-                let start = || self.segments.start(header.segment, header.first_sequence);
-                let file = self.reserve.or_spend(start)?;
+                let file = self.segments.start(header.segment, header.first_sequence).map_err(unless_full)?;
                 self.file = Some((header.segment, Arc::clone(&file)));
                 file
             }
         };
-        self.reserve.or_spend(|| file.write_at(offset, &bytes))?;
+        self.reserve.or_spend(0, || file.write_at(*offset, buffer)).map_err(unless_full)?;
         match self.durability {
-            Durability::Sync if planted::is(Bug::SkippedSync) => Ok(()),
-            Durability::Sync => self.sync_now(&*file),
+            Durability::Sync if planted::is(Bug::SkippedSync) => {}
+            Durability::Sync => self.sync_now(&*file)?,
             Durability::Interval(interval) => {
                 let now = self.clock.real();
                 let since = *self.dirty_since.get_or_insert(now);
-                if now >= since + interval { self.sync() } else { Ok(()) }
+                if now >= since + interval {
+                    self.sync()?;
+                }
             }
-            Durability::None => {
-                self.dirty_since = Some(Duration::ZERO);
-                Ok(())
-            }
+            Durability::None => self.dirty_since = Some(Duration::ZERO),
         }
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -176,21 +229,22 @@ impl Journal {
     fn manifest(
         &mut self,
         manifest: &Manifest,
-        topics: Option<(String, Vec<u8>)>,
-        obsolete: Vec<String>,
-    ) -> io::Result<()> {
+        topics: Option<&(String, Vec<u8>)>,
+        obsolete: &[String],
+    ) -> Result<(), Undone> {
         self.sync()?;
         if let Some((name, bytes)) = topics {
-            self.reserve.or_spend(|| {
+            let store = || {
                 // Under another name first: a file of this name may be the one that is in use.
                 let file = self.storage.create(topics::NEW_NAME)?;
-                file.write_at(0, &bytes)?;
+                file.write_at(0, bytes)?;
                 file.sync_data()
-            })?;
-            self.storage.rename(topics::NEW_NAME, &name)?;
+            };
+            self.reserve.or_spend(0, store).map_err(unless_full)?;
+            self.storage.rename(topics::NEW_NAME, name)?;
             self.storage.sync_dir()?;
         }
-        self.reserve.or_spend(|| manifest::store(&*self.storage, manifest))?;
-        self.segments.free(obsolete, manifest.first_segment, manifest.topics)
+        self.reserve.or_spend(0, || manifest::store(&*self.storage, manifest)).map_err(unless_full)?;
+        Ok(self.segments.free(obsolete, manifest.first_segment, manifest.topics)?)
     }
 }

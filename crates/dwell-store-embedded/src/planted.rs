@@ -96,6 +96,8 @@ bugs! {
     ChangedLandsToo,
     /// What the disk does not give is taken for not being there.
     UnreadIsNothing,
+    /// A fold that is done again after it failed takes all that it had before, and frees less.
+    UnfoldedTwice,
 }
 
 impl Bug {

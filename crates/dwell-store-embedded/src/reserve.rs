@@ -1,8 +1,15 @@
 //! Room on the disk that is kept for what must go on when there is no more.
 //!
-//! A file lies in the directory for nothing else than to be removed when a fold, a manifest or a segment finds no room.
-//! Puts stop well before that: while less than the same again is free. So jobs can still be handed out, settled and
-//! cancelled, and that makes room.
+//! A file lies in the directory for nothing else than to be given up, a piece at a time, when a fold, a manifest or a
+//! segment finds no room. Puts stop well before that: while less than the same again is free. So jobs can still be handed out, settled and
+//! cancelled, and that makes room. How much is free is looked at whenever something large was written, so that what is
+//! put between two looks fits into what is free, and the file stays for what comes after.
+//!
+//! Files that lie ready to become segments are room, too, that nobody else can take. While puts are refused, everything
+//! that is logged waits where fewer than [`SPARES`] of them would be left: what a fold logs again goes into one of them,
+//! what it writes takes the room of the other, and the segment that it frees takes their place. So the journal goes on
+//! for as long as folds give back what they take. Should there be no room for a frame all the same, it waits for some;
+//! nothing of it is lost, and nothing fails.
 //!
 //! Files that nobody needs any more are removed from here too, when there is time: to remove a large one takes a while,
 //! and no frame is to wait for it.
@@ -18,8 +25,11 @@ use crate::storage::Storage;
 /// What the file is called.
 pub(crate) const NAME: &str = "reserve";
 
-/// How many files are kept ready to become segments.
+/// How many files are kept ready to become segments, and how many are left to folds where the disk is full.
 pub(crate) const SPARES: usize = 2;
+
+/// A spare that is left to the journal, which may have to begin a segment meanwhile.
+pub(crate) const ONE: usize = 1;
 
 /// The room that is kept.
 #[derive(Clone)]
@@ -33,8 +43,8 @@ pub(crate) struct Reserve {
 
 #[derive(Default)]
 struct Shared {
-    /// Whether the file is there.
-    held: Mutex<bool>,
+    /// Bytes of the file.
+    held: Mutex<u64>,
     is_short: AtomicBool,
     /// Bytes that were free when last looked.
     free: AtomicU64,
@@ -44,34 +54,51 @@ struct Shared {
     spares: Mutex<Vec<String>>,
     /// Whether the disk says how much is free.
     is_told: AtomicBool,
+    /// The last segment that the journal has begun.
+    begun: AtomicU64,
+    /// Whether something of the journal waits for room.
+    waits: AtomicBool,
+    /// Whether the store ends: nothing waits for room any more.
+    ends: AtomicBool,
+}
+
+/// How much room there is, as far as the engine needs to know.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    /// Too little for more jobs.
+    pub(crate) is_short: bool,
+    /// Files that lie ready to become segments.
+    pub(crate) spares: usize,
+    /// The last segment that the journal has begun: those after it will take a spare.
+    pub(crate) begun: u64,
 }
 
 impl Reserve {
     /// Takes over the file of an earlier run, or makes one if there is room.
     pub(crate) fn open(storage: Arc<dyn Storage>, size: u64, segment: u64) -> Self {
         let reserve = Self { storage, size, segment, shared: Arc::default() };
-        let whole = reserve.storage.open(NAME).and_then(|file| file.len()).is_ok_and(|length| length == size);
-        *reserve.lock() = whole;
+        *reserve.lock() = reserve.storage.open(NAME).and_then(|file| file.len()).unwrap_or(0);
         reserve.look();
         reserve
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
+    fn lock(&self) -> MutexGuard<'_, u64> {
         self.shared.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks how much is free, and makes the file if it is missing and there is room.
+    /// Looks how much is free, and makes the file whole if there is room.
     pub(crate) fn look(&self) {
         // A disk that does not say is taken for one that has room.
         let Ok(Some(mut free)) = self.storage.free() else { return };
         let mut held = self.lock();
-        if !*held && free >= 2 * self.size {
-            *held = self.storage.allocate(NAME, self.size).and_then(|()| self.storage.sync_dir()).is_ok();
-            free -= self.size;
+        if *held != self.size && free + *held >= 2 * self.size {
+            let made = self.storage.allocate(NAME, self.size).and_then(|()| self.storage.sync_dir());
+            free = free + *held - self.size;
+            *held = if made.is_ok() { self.size } else { 0 };
         }
         self.shared.free.store(free, Ordering::SeqCst);
         self.shared.is_told.store(true, Ordering::SeqCst);
-        self.shared.is_short.store(!*held || free < self.size, Ordering::SeqCst);
+        self.shared.is_short.store(*held < self.size || free < self.size, Ordering::SeqCst);
     }
 
     /// Whether there is too little room for more jobs.
@@ -79,9 +106,33 @@ impl Reserve {
         self.shared.is_short.load(Ordering::SeqCst)
     }
 
-    /// Whether segments must be freed before the journal goes on.
-    pub(crate) fn is_low(&self) -> bool {
-        self.is_short() && self.spares().len() < SPARES
+    pub(crate) fn room(&self) -> Room {
+        // In this order: a spare that is just being taken is counted out twice, rather than not at all.
+        let begun = self.shared.begun.load(Ordering::SeqCst);
+        Room { is_short: self.is_short(), spares: self.spares().len(), begun }
+    }
+
+    /// The journal has begun a segment.
+    pub(crate) fn note_begun(&self, segment: u64) {
+        self.shared.begun.store(segment, Ordering::SeqCst);
+    }
+
+    /// Whether something of the journal waits for room.
+    pub(crate) fn note_waiting(&self, waits: bool) {
+        self.shared.waits.store(waits, Ordering::SeqCst);
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.shared.waits.load(Ordering::SeqCst)
+    }
+
+    /// The store ends: what finds no room now has failed.
+    pub(crate) fn end(&self) {
+        self.shared.ends.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shared.ends.load(Ordering::SeqCst)
     }
 
     /// Bytes that were free when last looked, beside what is kept.
@@ -92,30 +143,37 @@ impl Reserve {
     /// What to tell people about it.
     pub(crate) fn trouble(&self) -> Option<String> {
         let mebi = |bytes: u64| bytes >> 20;
+        if self.has_waiting() {
+            let free = mebi(self.storage.free().ok().flatten().unwrap_or(0));
+            return Some(format!(
+                "the disk is full: calls wait until {} MiB are free; now there are {free}",
+                mebi(self.size)
+            ));
+        }
         self.is_short().then(|| {
             let (free, needed) = (self.shared.free.load(Ordering::SeqCst), self.size);
-            let kept = if *self.lock() { 0 } else { self.size };
+            let spent = self.size.saturating_sub(*self.lock());
             format!(
                 "the disk is full: puts are refused until {} MiB are free; now there are {}",
-                mebi(needed + kept),
+                mebi(needed + spent),
                 mebi(free)
             )
         })
     }
 
     /// Does something that needs room; if there is none, once more without what nobody needs, then in the room that was
-    /// kept, and then with fewer spares.
-    pub(crate) fn or_spend<T, E>(&self, mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E>
+    /// kept, and then with fewer spares: but for so many.
+    pub(crate) fn or_spend<T, E>(&self, spares: usize, mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E>
     where
         E: RoomError,
     {
-        let mut outcome = attempt();
-        for make_room in [Self::remove_leftovers, Self::spend, |reserve: &Self| reserve.give_up_spare(1)] {
-            while outcome.as_ref().is_err_and(RoomError::is_for_room) && make_room(self) {
-                outcome = attempt();
+        loop {
+            let outcome = attempt();
+            let is_for_room = outcome.as_ref().is_err_and(RoomError::is_for_room);
+            if !is_for_room || !(self.remove_leftovers() || self.spend() || self.give_up_spare(spares)) {
+                return outcome;
             }
         }
-        outcome
     }
 
     /// Leaves files to be removed when there is time.
@@ -144,19 +202,37 @@ impl Reserve {
         self.leftovers().first().cloned()
     }
 
-    /// Makes sure that so much fits beside a segment that the journal may need meanwhile; false if it does not.
-    pub(crate) fn make_room_for(&self, bytes: u64) -> bool {
+    /// Makes sure that so much fits, if need be in the room that is kept for it; false if it does not.
+    pub(crate) fn make_room_for(&self, bytes: u64, may_spend: bool) -> bool {
         loop {
-            let fits = !matches!(self.storage.free(), Ok(Some(free)) if free < bytes + self.segment);
-            if fits || !(self.remove_leftovers() || self.spend() || self.give_up_spare(SPARES)) {
+            // Where no spare lies ready, the journal may need as much as a segment meanwhile.
+            let beside = if bytes > 0 && self.spares().is_empty() { self.segment } else { 0 };
+            let fits = self.fits(bytes + beside);
+            let spends = || may_spend && (self.spend() || self.give_up_spare(ONE));
+            if fits || !(self.remove_leftovers() || spends()) {
                 return fits;
             }
         }
     }
 
-    /// Whether so much more fits beside what is kept.
+    /// The same, with fewer spares if need be; enough for folds are left.
+    pub(crate) fn make_room_of_spares(&self, bytes: u64) -> bool {
+        while !self.fits(bytes) {
+            if !(self.remove_leftovers() || self.give_up_spare(SPARES)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether so much more fits beside what must stay free for puts to be taken.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        !matches!(self.storage.free(), Ok(Some(free)) if free < bytes + self.size)
+        self.fits(bytes + self.size)
+    }
+
+    /// Whether so much more fits.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        !matches!(self.storage.free(), Ok(Some(free)) if free < bytes)
     }
 
     /// Files that are ready to become segments.
@@ -164,20 +240,24 @@ impl Reserve {
         self.shared.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a spare, but for a few that the journal will need; whether there was any.
-    fn give_up_spare(&self, but: usize) -> bool {
+    /// Removes a spare if there are more than so many; whether there were.
+    fn give_up_spare(&self, most: usize) -> bool {
         let mut spares = self.spares();
-        let spare = if spares.len() > but { spares.pop() } else { None };
+        let spare = if spares.len() > most { spares.pop() } else { None };
         spare.is_some_and(|name| self.storage.remove(&name).is_ok())
     }
 
-    /// Gives the room away; whether there was any.
+    /// Gives some of the room away, no more than a segment: what is free, others may take. Whether there was any.
     fn spend(&self) -> bool {
-        let spent = std::mem::take(&mut *self.lock()) && self.storage.remove(NAME).is_ok();
-        if spent {
-            self.shared.is_short.store(true, Ordering::SeqCst);
+        let mut held = self.lock();
+        if *held == 0 {
+            return false;
         }
-        spent
+        self.shared.is_short.store(true, Ordering::SeqCst);
+        let rest = held.saturating_sub(self.segment);
+        let is_kept = rest > 0 && self.storage.shrink(NAME, rest).is_ok();
+        *held = if is_kept { rest } else { 0 };
+        is_kept || self.storage.remove(NAME).is_ok()
     }
 }
 
@@ -199,5 +279,57 @@ impl RoomError for RunError {
 impl RoomError for io::Error {
     fn is_for_room(&self) -> bool {
         matches!(self.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::told::ToldStorage;
+
+    const SEGMENT: u64 = 1_000;
+
+    fn kept(reserve: &Reserve) -> Option<u64> {
+        reserve.storage.open(NAME).and_then(|file| file.len()).ok()
+    }
+
+    /// Finds room at the so-many-th try.
+    fn at(tries: u32) -> impl FnMut() -> io::Result<u32> {
+        let mut tried = 0;
+        move || {
+            tried += 1;
+            if tried < tries { Err(ErrorKind::StorageFull.into()) } else { Ok(tried) }
+        }
+    }
+
+    #[test]
+    fn no_more_is_given_up_than_is_needed_and_spares_go_last() {
+        let disk = Arc::new(ToldStorage::default());
+        disk.free.store(100 * SEGMENT, Ordering::SeqCst);
+        let reserve = Reserve::open(Arc::clone(&disk) as Arc<dyn Storage>, 3 * SEGMENT, SEGMENT);
+        for spare in ["a", "b"] {
+            disk.create(spare).unwrap();
+            reserve.spares().push(spare.to_owned());
+        }
+        assert_eq!((kept(&reserve), reserve.is_short()), (Some(3 * SEGMENT), false));
+        disk.free.store(0, Ordering::SeqCst);
+        assert_eq!(reserve.or_spend(0, at(1)).unwrap(), 1);
+        assert_eq!((kept(&reserve), reserve.is_short()), (Some(3 * SEGMENT), false), "there was room");
+        assert_eq!(reserve.or_spend(0, at(3)).unwrap(), 3);
+        assert_eq!((kept(&reserve), reserve.is_short()), (Some(SEGMENT), true));
+        reserve.remove_later(["b".to_owned()]);
+        assert_eq!(reserve.or_spend(ONE, at(2)).unwrap(), 2);
+        assert_eq!((kept(&reserve), disk.list().unwrap().len()), (Some(SEGMENT), 2), "what nobody needs goes first");
+        disk.create("b").unwrap();
+        assert!(reserve.or_spend(ONE, at(100)).is_err());
+        assert_eq!((kept(&reserve), reserve.room().spares), (None, 1), "one is left to the journal");
+        assert!(reserve.or_spend(0, at(100)).is_err());
+        assert_eq!(disk.list().unwrap(), [""; 0], "which may need its room");
+        disk.free.store(5 * SEGMENT, Ordering::SeqCst);
+        reserve.look();
+        assert_eq!((kept(&reserve), reserve.is_short()), (None, true), "too little for both");
+        disk.free.store(6 * SEGMENT, Ordering::SeqCst);
+        reserve.look();
+        assert_eq!((kept(&reserve), reserve.is_short()), (Some(3 * SEGMENT), false));
     }
 }

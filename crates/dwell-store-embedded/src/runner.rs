@@ -10,7 +10,7 @@ use dwell_core::{Sizes, StoreError, Timestamp, When, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Clock;
-use crate::engine::{Ask, AskId, Command, Engine, Now, Unsaved};
+use crate::engine::{Ask, AskId, Command, Engine, Now, Turn, Unsaved};
 use crate::format::manifest::{CleanStop, Manifest};
 use crate::format::topics;
 use crate::journal::Work;
@@ -137,7 +137,7 @@ impl Runner {
         let events: Vec<Event> = first.into_iter().chain(more).collect();
         // Only now, so that no call is dated before it was made.
         let now = self.look_at_clock();
-        self.engine.note_room(!self.reserve.is_short(), self.reserve.is_low());
+        self.engine.note_room(self.reserve.room());
         self.busy = self.engine.tick(now);
         between(&mut self.engine);
         for event in events {
@@ -146,19 +146,21 @@ impl Runner {
         }
         self.before_calls = self.engine.journal().last_sequence;
         self.engine.retry_for_room();
-        if !self.held.is_empty() && !self.engine.is_pressed() && !self.engine.is_held_up() {
+        if self.held.front().is_some_and(|(command, _)| self.engine.turn_of(command) != Turn::Later) {
             let later = std::mem::replace(&mut self.backlog, std::mem::take(&mut self.held));
             self.backlog.extend(later);
         }
         while (!self.engine.has_full_batch() || self.engine.has_failed())
             && let Some((command, permit)) = self.backlog.pop_front()
         {
-            let is_put = matches!(command, Command::Put { .. });
-            if (is_put && self.engine.is_pressed()) || (command.logs() && self.engine.is_held_up()) {
-                self.held.push_back((command, permit));
-                continue;
+            match self.engine.turn_of(&command) {
+                Turn::Now => self.engine.apply(command),
+                Turn::Later => {
+                    self.held.push_back((command, permit));
+                    continue;
+                }
+                Turn::Never => command.refuse(StoreError::Overloaded),
             }
-            self.engine.apply(command);
             between(&mut self.engine);
             drop(permit);
         }
@@ -208,6 +210,7 @@ impl Runner {
                 self.engine.fail(why);
             }
             Event::Close(done) => {
+                self.reserve.end();
                 self.engine.close();
                 self.closing = Some(done);
             }
@@ -349,6 +352,7 @@ impl Runner {
 
     /// Everybody has gone away without a word: what is batched still becomes durable.
     fn finish_frames(&mut self) {
+        self.reserve.end();
         self.engine.close();
         loop {
             self.send_frame();

@@ -78,21 +78,23 @@ impl Stepper {
         self.runner.as_ref().map(|runner| runner.before_calls)
     }
 
-    /// One piece of the journal's work, or, if there is none and it is time, its sync. False if there was nothing to do.
+    /// One piece of the journal's work, or, if there is none and it is time, its sync. False if there was nothing to do, or
+    /// no room to do it.
     pub fn journal_turn(&mut self) -> bool {
         let Some((journal, work)) = &mut self.journal else { return false };
         let work = work.try_recv().ok();
-        if work.is_none() && journal.patience() != Some(Duration::ZERO) {
+        if work.is_none() && !journal.is_waiting() && journal.patience() != Some(Duration::ZERO) {
             return false;
         }
         let (event, goes_on) = journal.perform(work);
+        let is_done = !journal.is_waiting();
         if let Some(event) = event {
             drop(self.events.send(event));
         }
         if !goes_on {
             self.journal = None;
         }
-        true
+        is_done
     }
 
     /// One piece of the shelf's work. False if there was nothing to do.

@@ -40,15 +40,12 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Makes a file of so many bytes, whatever is in it, that takes its room from now on; one of that name is emptied.
     fn allocate(&self, name: &str, bytes: u64) -> io::Result<()> {
-        let file = self.create(name)?;
-        let zeros = vec![0; 1 << 20];
-        let mut offset = 0;
-        while offset < bytes {
-            let step = usize::try_from(bytes - offset).map_or(zeros.len(), |left| left.min(zeros.len()));
-            file.write_at(offset, &zeros[..step])?;
-            offset += step as u64;
-        }
-        file.sync_data()
+        write_zeros(&*self.create(name)?, bytes)
+    }
+
+    /// Gives back the end of such a file: so many bytes stay.
+    fn shrink(&self, name: &str, bytes: u64) -> io::Result<()> {
+        self.allocate(name, bytes)
     }
 
     /// What to call a file in a message: its full path where it has one.
@@ -72,5 +69,19 @@ pub trait StoredFile: Send + Sync {
     fn len(&self) -> io::Result<u64>;
 }
 
+/// Fills a new file with so many zeros, and makes them durable.
+fn write_zeros(file: &dyn StoredFile, bytes: u64) -> io::Result<()> {
+    let zeros = vec![0; 1 << 20];
+    let mut offset = 0;
+    while offset < bytes {
+        let step = usize::try_from(bytes - offset).map_or(zeros.len(), |left| left.min(zeros.len()));
+        file.write_at(offset, &zeros[..step])?;
+        offset += step as u64;
+    }
+    file.sync_data()
+}
+
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod told;

@@ -93,7 +93,7 @@ impl EmbeddedStore {
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
         let reserve = Reserve::open(Arc::clone(&storage), config.tail + 3 * config.segment, config.segment);
         let begin = || manifest::store(&*storage, &recovered.manifest);
-        match reserve.or_spend(begin) {
+        match reserve.or_spend(0, begin) {
             // Nobody knows of the spares yet.
             Err(error) if error.is_for_room() && remove_spare(&*storage) => begin(),
             begun => begun,
@@ -124,6 +124,7 @@ impl EmbeddedStore {
             config.block,
             config.segment,
         );
+        reserve.note_begun(engine.journal().segment.saturating_sub(1));
         let room = reserve.trouble();
         let sizes = Sizes { disk_free: reserve.free(), ..engine.sizes() };
         let shown = Shown { now: engine.now(), failed: None, clock: None, shelf: engine.troubles(), room, sizes };

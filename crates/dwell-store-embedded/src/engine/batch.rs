@@ -70,6 +70,7 @@ pub(crate) struct BatchFrame {
     pub(crate) offset: u64,
     /// Room for the header, and records.
     pub(crate) buffer: Vec<u8>,
+    pub(crate) is_sealed: bool,
 }
 
 impl Batch {
@@ -193,6 +194,14 @@ impl Batch {
         self.offset > segment::FIRST_FRAME
     }
 
+    /// How many segments will have to be begun for what is to be written, or is being written, after this one.
+    pub(super) fn segments_after(&self, begun: u64) -> usize {
+        let size = self.offset + frame::padded(self.bytes + frame::HEADER);
+        // Frames are not cut where a segment ends: one that is begun may end well before its size.
+        let more = if size > self.segment_size { 1 + self.bytes as u64 / (self.segment_size / 2).max(1) } else { 0 };
+        usize::try_from(self.segment.saturating_sub(begun) + more).unwrap_or(usize::MAX)
+    }
+
     /// Bytes of records that wait to be written.
     pub(super) fn len(&self) -> usize {
         self.bytes
@@ -224,7 +233,7 @@ impl Batch {
             durable_through: self.synced,
             now: now.as_millis(),
         };
-        let frame = BatchFrame { header, offset: self.offset, buffer };
+        let frame = BatchFrame { header, offset: self.offset, buffer, is_sealed: false };
         self.offset += size;
         self.under_way = Some(first_sequence + u64::from(records) - 1);
         Some(frame)

@@ -36,7 +36,7 @@ macro_rules! commands {
             }
 
             /// Answers with an error instead.
-            pub(super) fn refuse(self, error: StoreError) {
+            pub(crate) fn refuse(self, error: StoreError) {
                 // A caller that has gone away does not want to know.
                 match self {
                     $(Self::$name { reply, .. } => drop(reply.send(Err(error))),)*

@@ -27,6 +27,8 @@ use crate::planted::{self, Bug};
 use crate::shelf::View;
 use crate::shelf::fold::{Fold, Stretch};
 
+pub(crate) use pressure::Turn;
+
 /// Bytes that wait to be written, at which cleaning waits too.
 const ENOUGH: usize = 4 << 20;
 
@@ -61,7 +63,7 @@ pub(super) struct Folding {
     /// What is collected for the shelf.
     fold: Fold,
     /// The slots of what is collected.
-    collected: Vec<(Index, dwell_core::Number)>,
+    collected: Vec<Collected>,
     /// The slices whose stale copies are noted on the shelf with this fold.
     noted: Vec<Slice>,
     /// Topics that were deleted and are cleared away with this fold.
@@ -86,6 +88,14 @@ pub(super) struct Folding {
     unrelieved: u32,
     /// Everything up to this sequence that was true of jobs on the shelf is there.
     folded: u64,
+}
+
+/// A job on its way to the shelf.
+struct Collected {
+    index: Index,
+    number: dwell_core::Number,
+    /// Where it is if it does not get there: what of the journal is freed next time need not reach as far.
+    home: u64,
 }
 
 pub(super) enum Step {
@@ -198,8 +208,12 @@ impl Engine {
         self.failed.is_none() && (cleans || drops || self.is_moving())
     }
 
-    /// Segments of journal that are enough.
+    /// Segments of journal that are enough: one beside the newest where the disk is full. What was put just before that
+    /// takes more room on the shelf than calls that go on meanwhile would leave.
     fn tail(&self) -> u64 {
+        if self.room.is_short {
+            return 1;
+        }
         (self.settings.tail.min(self.settings.memory as u64 / 4) / self.settings.segment).max(1)
     }
 
@@ -213,16 +227,21 @@ impl Engine {
         if self.settings.shelves {
             let is_large = segments > self.tail() || self.weight() > self.settings.memory / 2;
             let wanted =
-                ((is_large || self.low) && segments > 0 && self.batch.has_begun_segment()) || self.folding.soon;
+                ((is_large || self.is_low()) && segments > 0 && self.batch.has_begun_segment()) || self.folding.soon;
             // A segment that is not there yet cannot be where the journal begins.
             let last = if self.batch.has_begun_segment() { self.batch.segment() } else { self.folding.first };
             // Where there is little room, no more of it is used at a time than one segment gives back.
-            let target = if self.short { last.min(self.folding.first + 1) } else { last };
+            let target = if self.folds_sparingly() { last.min(self.folding.first + 1) } else { last };
             return (wanted && self.folding.dropping.is_empty()).then_some(target);
         }
         let live = self.slots.live() + self.slots.len() * BESIDE + self.done.weight();
         let many = segments > KEPT + 2 * (live as u64 / self.settings.segment);
         many.then_some(self.folding.first + 1)
+    }
+
+    /// Whether there is little room, or was too little for the last fold.
+    fn folds_sparingly(&self) -> bool {
+        self.room.is_short || self.folding.failures > 0
     }
 
     /// Somebody waits for a fold.
@@ -268,6 +287,7 @@ impl Engine {
             self.retry_for_fold();
             return;
         }
+        fold.may_spend = self.folds_sparingly();
         self.folding.ready = Some(Box::new(fold));
         self.folding.step = Step::Shelf(sequence, target);
     }
@@ -333,15 +353,15 @@ impl Engine {
         let slice = Slice { topic: id, line: brief.line, lane };
         let range = begin..self.folding.fold.records.len();
         self.folding.fold.jobs.push((Key::new(slice, brief.place()), range));
-        self.folding.collected.push((index, brief.number));
-        self.slots.get_mut(index).home = SHELVING;
+        let home = std::mem::replace(&mut self.slots.get_mut(index).home, SHELVING);
+        self.folding.collected.push(Collected { index, number: brief.number, home });
         self.note_near(index);
     }
 
     /// What was collected could not be put onto the shelf: it is as if it had never been collected.
     fn unfold(&mut self) {
         self.folding.step = Step::Rest;
-        let waited_for = self.short && self.folding.failures < USELESS;
+        let waited_for = self.room.is_short && self.folding.failures < USELESS;
         self.folding.not_before = self.now.real + if waited_for { SHORT_PATIENCE } else { PATIENCE };
         self.folding.failures = self.folding.failures.saturating_add(1);
         for slice in std::mem::take(&mut self.folding.noted) {
@@ -351,7 +371,7 @@ impl Engine {
         }
         self.folding.cleared.clear();
         self.folding.flown.clear();
-        for (index, number) in std::mem::take(&mut self.folding.collected) {
+        for Collected { index, number, home } in std::mem::take(&mut self.folding.collected) {
             let Some(slot) = self.slots.peek(index) else { continue };
             if slot.brief.number != number || slot.home != SHELVING {
                 continue;
@@ -367,8 +387,7 @@ impl Engine {
                 self.minutes.add(brief.due_at, 1);
                 self.shelf.minutes.remove(brief.due_at);
             }
-            // Wherever it is: before everything that stays.
-            self.slots.get_mut(index).home = 0;
+            self.slots.get_mut(index).home = if planted::is(Bug::UnfoldedTwice) { 0 } else { home };
         }
         self.retry_for_fold();
     }
@@ -419,9 +438,9 @@ impl Engine {
 
     /// Jobs of a topic that wait and are on their way to the shelf: counted as being there, and not there yet.
     pub(super) fn flying(&self, topic: TopicId) -> impl Iterator<Item = &Brief> {
-        let slots = self.folding.collected.iter().filter_map(|(index, number)| {
-            let slot = self.slots.peek(*index)?;
-            (slot.brief.number == *number && slot.home == SHELVING).then_some(slot)
+        let slots = self.folding.collected.iter().filter_map(|collected| {
+            let slot = self.slots.peek(collected.index)?;
+            (slot.brief.number == collected.number && slot.home == SHELVING).then_some(slot)
         });
         slots.filter(move |slot| slot.topic == topic && slot.indexed != Indexed::Buried).map(|slot| &slot.brief)
     }

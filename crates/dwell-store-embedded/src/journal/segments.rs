@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::config::Durability;
 use crate::format::segment::{self, SegmentHeader};
 use crate::planted::{self, Bug};
-use crate::reserve::{Reserve, SPARES};
+use crate::reserve::{Reserve, RoomError as _, SPARES};
 use crate::storage::{Storage, StoredFile};
 
 /// How many spare files are kept while there is no room to make more.
@@ -35,11 +35,31 @@ impl SegmentFiles {
 
     /// Makes a segment's file ready for frames, and its name durable.
     pub(super) fn start(&mut self, id: u64, first_sequence: u64) -> io::Result<Arc<dyn StoredFile>> {
+        let reserve = self.spares.reserve.clone();
+        let started = reserve.or_spend(0, || {
+            // Once only: where there is no room for a whole one, there is none either at the second try.
+            let waits = std::mem::take(&mut self.waits);
+            let spare = if waits { self.spares.take_or_make(&*self.storage) } else { self.spares.take() };
+            let spare = match spare {
+                // Where the disk is full it has all its room from the beginning: who knows whether there is some later.
+                None if reserve.is_short() => Some(self.spares.make(&*self.storage)?),
+                spare => spare,
+            };
+            self.start_from(spare, id, first_sequence)
+        });
+        let started = match started {
+            // There may be some for a frame or two.
+            Err(error) if error.is_for_room() => self.start_from(None, id, first_sequence),
+            started => started,
+        }?;
+        reserve.note_begun(id);
+        reserve.look();
+        Ok(started)
+    }
+
+    fn start_from(&self, spare: Option<String>, id: u64, first_sequence: u64) -> io::Result<Arc<dyn StoredFile>> {
         let name = segment::name(id);
         let header = SegmentHeader { segment: id, epoch: self.epoch, first_sequence }.encode();
-        // Once only: where there is no room for a whole one, there is none either at the second try.
-        let waits = std::mem::take(&mut self.waits);
-        let spare = if waits { self.spares.take_or_make(&*self.storage) } else { self.spares.take() };
         let file = if let Some(spare) = spare {
             let file = self.storage.open(&spare)?;
             file.write_at(0, &header)?;
@@ -61,8 +81,8 @@ impl SegmentFiles {
     }
 
     /// Lets go of these files, and of everything before this segment.
-    pub(super) fn free(&self, obsolete: Vec<String>, first: u64, topics: Option<u64>) -> io::Result<()> {
-        let mut leftovers = obsolete;
+    pub(super) fn free(&self, obsolete: &[String], first: u64, topics: Option<u64>) -> io::Result<()> {
+        let mut leftovers = obsolete.to_vec();
         // Before it is looked what is there: some of them may be gone by then.
         let going = self.spares.reserve.leftovers().clone();
         for name in self.storage.list()?.into_iter().filter(|name| !going.contains(name)) {
@@ -183,17 +203,34 @@ impl Spares {
         if self.reserve.spares().len() >= SPARES {
             return true;
         }
-        // What there is of a spare that cannot be finished would be in others' way.
-        if !self.reserve.has_room_for(self.size) {
+        // What there is of a spare that cannot be finished would be in others' way. Where the disk is full, what is free is
+        // best kept as spares, which nobody else can take; but folds need some of it.
+        let fits = if self.reserve.is_short() {
+            self.reserve.fits(2 * self.size)
+        } else {
+            self.reserve.has_room_for(self.size)
+        };
+        if !fits {
             return false;
         }
-        let name = self.lock().next_name();
-        if self.fill(storage, &name).is_err() {
-            drop(storage.remove(&name));
-            return false;
-        }
+        let Ok(name) = self.make_whole(storage) else { return false };
         self.reserve.spares().push(name);
         true
+    }
+
+    /// Makes one, in whatever room there is; its name.
+    fn make(&self, storage: &dyn Storage) -> io::Result<String> {
+        let _making = self.making.lock();
+        self.make_whole(storage)
+    }
+
+    fn make_whole(&self, storage: &dyn Storage) -> io::Result<String> {
+        let name = self.lock().next_name();
+        let filled = self.fill(storage, &name);
+        if filled.is_err() {
+            drop(storage.remove(&name));
+        }
+        filled.map(|()| name)
     }
 
     fn fill(&self, storage: &dyn Storage, name: &str) -> io::Result<()> {

@@ -29,6 +29,8 @@ pub(crate) struct Fold {
     pub(crate) deaths: Vec<(Number, Version)>,
     /// Whole stretches that are no more.
     pub(crate) purges: Vec<Stretch>,
+    /// Whether it may take the room that is kept: one that is small enough to give back what it takes.
+    pub(crate) may_spend: bool,
 }
 
 /// What of a slice lies between two places.

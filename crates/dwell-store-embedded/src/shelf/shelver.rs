@@ -18,7 +18,7 @@ use super::{BadPlace, Shelved, View};
 use crate::clock::Clock;
 use crate::format::dead;
 use crate::format::run::{self, Run, RunError};
-use crate::reserve::Reserve;
+use crate::reserve::{ONE, Reserve};
 use crate::runner::Event;
 use crate::storage::Storage;
 
@@ -84,6 +84,8 @@ pub(crate) struct Shelver {
     smallest: u64,
     folding: Option<Box<Fold>>,
     merging: Option<Merge>,
+    /// Whether what is being merged may go on where the disk is full.
+    is_sparing: bool,
     /// After a failure: not before this.
     not_before: Option<Duration>,
     /// Runs that cannot be read as a whole.
@@ -101,9 +103,20 @@ impl Shelver {
     ) -> Self {
         let names = view.runs.iter().flat_map(|shelved| [Some(shelved.run.number), shelved.stamp]).flatten();
         let next = names.max().unwrap_or(0) + 1;
-        let (folding, merging) = (None, None);
-        let bad = BTreeSet::new();
-        Self { storage, clock, reserve, view, next, block, smallest, folding, merging, not_before: None, bad }
+        Self {
+            storage,
+            clock,
+            reserve,
+            view,
+            next,
+            block,
+            smallest,
+            folding: None,
+            merging: None,
+            is_sparing: false,
+            not_before: None,
+            bad: BTreeSet::new(),
+        }
     }
 
     /// Does what it is told until it is told to stop.
@@ -153,26 +166,33 @@ impl Shelver {
         self.not_before = None;
         if self.merging.is_none() {
             let wanted = self.wanted()?;
-            if !self.reserve.has_room_for(wanted.iter().map(|shelved| shelved.run.bytes).sum()) {
+            let Some((wanted, is_sparing)) = self.with_room(wanted) else {
                 self.not_before = Some(self.clock.real() + PATIENCE);
                 return None;
-            }
+            };
             let number = self.next_number();
             match Merge::begin(&*self.storage, wanted, number, self.block) {
-                Ok(merge) => self.merging = Some(merge),
+                Ok(merge) => (self.merging, self.is_sparing) = (Some(merge), is_sparing),
                 Err(error) => return Some(self.fail_merge(&error, number)),
             }
         }
         let merge = self.merging.as_mut()?;
         let number = merge.number;
+        self.reserve.look();
+        if self.reserve.has_waiting() || (self.reserve.is_short() && !self.is_sparing) {
+            // Others need what room there is more than this does.
+            self.give_up_merge();
+            return None;
+        }
         match merge.step(BLOCKS_A_STEP * self.block) {
             Ok(Step::More) => None,
             Ok(Step::Done(run, moved)) => {
                 self.merging = None;
-                Some(match self.merged(run, &moved) {
-                    Ok(outcome) => outcome,
-                    Err(error) => self.fail(&RunError::Io(error)),
-                })
+                let first = self.next;
+                Some(self.merged(run, &moved).unwrap_or_else(|error| {
+                    self.remove_made_since(first);
+                    self.fail_merge(&RunError::Io(error), number)
+                }))
             }
             Err(error) => Some(self.fail_merge(&error, number)),
         }
@@ -198,25 +218,57 @@ impl Shelver {
         Outcome::Bad(bad)
     }
 
+    /// Begins anew later with what is being merged, and gives back the room it has taken.
+    fn give_up_merge(&mut self) {
+        if let Some(merge) = self.merging.take() {
+            self.storage.remove(&run::name(merge.number)).ok();
+            self.not_before = Some(self.clock.real() + PATIENCE);
+        }
+    }
+
     fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
 
     fn fold(&mut self, fold: &mut Fold) -> Result<Outcome, RunError> {
+        let first = self.next;
+        let folded = self.fold_all(fold);
+        if folded.is_err() {
+            self.remove_made_since(first);
+        }
+        self.reserve.look();
+        folded
+    }
+
+    fn fold_all(&mut self, fold: &mut Fold) -> Result<Outcome, RunError> {
         let mut view = self.view.clone();
         let written = view.runs.len();
         let reserve = self.reserve.clone();
-        if !reserve.make_room_for(fold.reckoned()) {
+        if !reserve.fits(fold.reckoned()) {
+            self.give_up_merge();
+        }
+        if !reserve.make_room_for(fold.reckoned(), fold.may_spend) {
             return Err(RunError::Io(io::ErrorKind::StorageFull.into()));
         }
-        if let Some(run) = reserve.or_spend(|| self.write(fold))? {
+        if let Some(run) = reserve.or_spend(ONE, || self.write(fold))? {
             view.runs.push(Shelved { run, dead: Arc::default(), stamp: None });
         }
         let Absorbed { purged, bad } = fold.absorb(&mut view, written)?;
         let obsolete = self.settle(&mut view)?;
         self.view = view.clone();
         Ok(Outcome::Folded { view, purged, obsolete, bad })
+    }
+
+    /// Removes what was made by something that was given up: it takes room, and only the next start would remove it.
+    fn remove_made_since(&self, first: u64) {
+        let is_new = |name: &str| {
+            let made = run::parse_name(name).or_else(|| dead::parse_name(name).map(|(_, stamp)| stamp));
+            made.is_some_and(|number| number >= first)
+        };
+        for name in self.storage.list().into_iter().flatten().filter(|name| is_new(name)) {
+            self.storage.remove(&name).ok();
+        }
     }
 
     fn write(&mut self, fold: &mut Fold) -> io::Result<Option<Arc<Run>>> {
@@ -235,7 +287,7 @@ impl Shelver {
             if shelved.stamp.is_none() && !shelved.dead.is_empty() && shelved.live() > 0 {
                 let stamp = self.next_number();
                 let store = || dead::store(&*self.storage, shelved.run.number, stamp, &shelved.dead);
-                self.reserve.or_spend(store)?;
+                self.reserve.or_spend(ONE, store)?;
                 shelved.stamp = Some(stamp);
             }
         }
@@ -268,11 +320,29 @@ impl Shelver {
         Ok(Outcome::Merged { view, obsolete })
     }
 
+    /// These runs if what they become fits beside what must stay free. Where the disk is full, another one that is mostly
+    /// dead and fits into what is free: it gives back more than it takes. Whether it is that.
+    fn with_room(&self, wanted: Vec<Shelved>) -> Option<(Vec<Shelved>, bool)> {
+        let bytes = wanted.iter().map(|shelved| shelved.run.bytes).sum();
+        if !self.reserve.is_short() && self.reserve.has_room_for(bytes) {
+            return Some((wanted, false));
+        }
+        let half_dead = self.view.runs.iter().filter(|shelved| self.is_half_dead(shelved));
+        let smallest = half_dead.min_by_key(|shelved| shelved.run.bytes)?;
+        // Half of it, and a little for what is beside the jobs.
+        let fits = self.reserve.make_room_of_spares(smallest.run.bytes / 2 + smallest.run.bytes / 8);
+        fits.then(|| (vec![smallest.clone()], true))
+    }
+
+    /// Whether a run is mostly dead, and can be read.
+    fn is_half_dead(&self, shelved: &Shelved) -> bool {
+        !self.bad.contains(&shelved.run.number) && shelved.dead.len() * 2 > u64::from(shelved.run.entries)
+    }
+
     /// Which runs are to be merged next, if any.
     fn wanted(&self) -> Option<Vec<Shelved>> {
         let good = |shelved: &&Shelved| !self.bad.contains(&shelved.run.number);
-        let half_dead = |shelved: &&Shelved| shelved.dead.len() * 2 > u64::from(shelved.run.entries);
-        if let Some(shelved) = self.view.runs.iter().filter(good).find(half_dead) {
+        if let Some(shelved) = self.view.runs.iter().find(|shelved| self.is_half_dead(shelved)) {
             return Some(vec![shelved.clone()]);
         }
         let mut sizes: Vec<(u32, &Shelved)> = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dwell_core::{Body, Job, JobId, Line, NewId, NewJob, Now, Number, Timestamp, TopicName, Version, When};
@@ -17,6 +18,7 @@ use crate::format::record::{self, BodyPart, Cause, TopicId};
 use crate::format::run::{self, Run};
 use crate::format::table;
 use crate::reserve::Reserve;
+use crate::storage::told::ToldStorage;
 use crate::storage::{MemoryStorage, Storage};
 
 /// A clock that stands still.
@@ -156,6 +158,36 @@ fn check(view: &View, all: &BTreeMap<Key, Vec<u8>>) {
         let Reply::Found(found) = answer(view, &find).reply else { panic!() };
         assert_eq!(found.iter().map(self::record).collect::<Vec<_>>(), [record]);
     }
+}
+
+#[test]
+fn a_fold_that_finds_no_room_leaves_nothing_and_is_done_later() {
+    let disk = Arc::new(ToldStorage::default());
+    disk.free.store(1 << 30, Ordering::SeqCst);
+    let storage = Arc::clone(&disk) as Arc<dyn Storage>;
+    let reserve = Reserve::open(Arc::clone(&storage), 1_000, 1_000);
+    let mut shelver = Shelver::new(storage, Arc::new(Still), reserve, View::default(), 300, 2_000);
+    let mut fold = |numbers: std::ops::Range<u64>, deaths: &[u64]| {
+        let mut fold = Fold::default();
+        for number in numbers {
+            let (key, record) = job(slice(1, 0, 0), number, number);
+            let begin = fold.records.len();
+            fold.records.extend_from_slice(&record);
+            fold.jobs.push((key, begin..fold.records.len()));
+        }
+        fold.deaths.extend(deaths.iter().map(|&dead| (Number::new(dead).unwrap(), Version::new(dead).unwrap())));
+        shelver.take(Task::Fold(Box::new(fold)));
+        shelver.turn()
+    };
+    assert!(matches!(fold(1..10, &[]), Some(Outcome::Folded { .. })));
+    let names = || disk.list().unwrap().into_iter().filter(|name| name != crate::reserve::NAME).collect::<Vec<_>>();
+    let there = names();
+    disk.refuses_dead.store(true, Ordering::SeqCst);
+    assert!(matches!(fold(10..20, &[3, 4]), Some(Outcome::Unfolded(_))));
+    assert_eq!(names(), there);
+    disk.refuses_dead.store(false, Ordering::SeqCst);
+    let Some(Outcome::Folded { view, .. }) = fold(10..20, &[3, 4]) else { panic!("there is room") };
+    assert_eq!(view.runs.iter().map(super::Shelved::live).sum::<u64>(), 9 - 2 + 10);
 }
 
 proptest! {

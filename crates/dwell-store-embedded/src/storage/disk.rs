@@ -6,7 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Storage, StoredFile};
+use rustix::io::Errno;
+
+use super::{Storage, StoredFile, write_zeros};
 
 /// The file that is locked as long as a process uses the directory. It is never removed: a lock on a file that has
 /// lost its name would keep nobody out.
@@ -132,12 +134,19 @@ impl Storage for DiskStorage {
 
     fn allocate(&self, name: &str, bytes: u64) -> io::Result<()> {
         let file = open_options().create(true).truncate(true).open(self.dir.join(name))?;
-        let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
-        if allocated.is_err() {
+        let allocated = match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
             // Some file systems give room only to what is written.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(&DiskFile(file), bytes),
+            allocated => Ok(allocated?),
+        };
+        if allocated.is_err() {
             drop(fs::remove_file(self.dir.join(name)));
         }
-        Ok(allocated?)
+        allocated
+    }
+
+    fn shrink(&self, name: &str, bytes: u64) -> io::Result<()> {
+        open_options().open(self.dir.join(name))?.set_len(bytes)
     }
 
     fn describe(&self, name: &str) -> String {

@@ -72,6 +72,13 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
+    fn shrink(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let _changing = change(&self.changing);
+        let file = self.files().get(name).cloned().ok_or_else(|| missing(name))?;
+        file.write().truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
     fn describe(&self, _name: &str) -> String {
         "memory".to_owned()
     }

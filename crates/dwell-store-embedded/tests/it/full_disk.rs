@@ -3,20 +3,23 @@
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use dwell_core::{Body, CancelItem, Delay, JobId, JobRef, NewJob, PutError, Store, StoreError, Verdict, When};
 use dwell_store_embedded::storage::{MemoryStorage, Storage, StoredFile};
 use dwell_store_embedded::{Config, EmbeddedStore};
+use tokio::task::JoinHandle;
 
-use crate::world::{config, find, lease, new_job, settle, topic};
+use crate::world::{config, find, lease, new_job, settle, topic, until};
 
 /// Memory that holds so many bytes.
 #[derive(Clone)]
 struct SmallDisk {
     memory: MemoryStorage,
     capacity: Arc<AtomicU64>,
+    /// Whether no more is given, though some is free.
+    is_used_up: Arc<AtomicBool>,
 }
 
 struct SmallFile {
@@ -26,12 +29,18 @@ struct SmallFile {
 
 impl SmallDisk {
     fn of(bytes: u64) -> Self {
-        Self { memory: MemoryStorage::default(), capacity: Arc::new(AtomicU64::new(bytes)) }
+        let capacity = Arc::new(AtomicU64::new(bytes));
+        Self { memory: MemoryStorage::default(), capacity, is_used_up: Arc::default() }
     }
 
     fn used(&self) -> u64 {
         let names = self.memory.list().unwrap();
         names.iter().filter_map(|name| self.memory.open(name).and_then(|file| file.len()).ok()).sum()
+    }
+
+    /// How many files lie ready to become segments, or are being made ready.
+    fn spares(&self) -> usize {
+        self.memory.list().unwrap().iter().filter(|name| name.starts_with("spare-")).count()
     }
 
     /// Somebody else takes what is free.
@@ -50,7 +59,17 @@ impl SmallDisk {
     /// A disk with the same on it, as a process that is killed leaves it.
     fn image(&self) -> Self {
         let capacity = Arc::new(AtomicU64::new(self.capacity.load(Ordering::SeqCst)));
-        Self { memory: self.memory.image(), capacity }
+        Self { memory: self.memory.image(), capacity, is_used_up: Arc::default() }
+    }
+
+    /// Whether the user of this disk may have more of it: a quota, of which the disk says nothing.
+    fn use_up(&self, is_used_up: bool) {
+        self.is_used_up.store(is_used_up, Ordering::SeqCst);
+    }
+
+    fn gives(&self, more: u64) -> bool {
+        let fits = self.used() + more <= self.capacity.load(Ordering::SeqCst);
+        fits && !self.is_used_up.load(Ordering::SeqCst)
     }
 }
 
@@ -79,6 +98,10 @@ impl Storage for SmallDisk {
         self.memory.sync_dir()
     }
 
+    fn shrink(&self, name: &str, bytes: u64) -> io::Result<()> {
+        self.memory.shrink(name, bytes)
+    }
+
     fn free(&self) -> io::Result<Option<u64>> {
         Ok(Some(self.capacity.load(Ordering::SeqCst).saturating_sub(self.used())))
     }
@@ -91,7 +114,7 @@ impl Storage for SmallDisk {
 impl StoredFile for SmallFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let grows = (offset + bytes.len() as u64).saturating_sub(self.file.len()?);
-        if grows > 0 && self.disk.used() + grows > self.disk.capacity.load(Ordering::SeqCst) {
+        if grows > 0 && !self.disk.gives(grows) {
             return Err(io::Error::from(ErrorKind::StorageFull));
         }
         self.file.write_at(offset, bytes)
@@ -117,6 +140,12 @@ fn open(disk: &SmallDisk) -> EmbeddedStore {
     EmbeddedStore::open(&tiny).expect("a full disk is no reason not to start")
 }
 
+/// The same, with so much memory and journal that nothing is put onto the shelf.
+fn open_roomy(disk: &SmallDisk) -> EmbeddedStore {
+    let base = config(Arc::new(disk.clone()));
+    EmbeddedStore::open(&Config { shelves: true, tail: 8 << 20, memory: 64 << 20, ..base }).unwrap()
+}
+
 /// With a body of a kibibyte; every other one waits for an hour.
 fn job(number: usize) -> NewJob {
     let when = if number.is_multiple_of(2) { When::NOW } else { When::In(Delay::from_millis(3_600_000).unwrap()) };
@@ -127,9 +156,8 @@ async fn try_put(store: &EmbeddedStore, number: usize) -> Result<Result<(), PutE
     Ok(store.put(vec![job(number)]).await?.remove(0).map(drop))
 }
 
-/// Puts until there is no more room; how many.
-async fn fill(store: &EmbeddedStore) -> usize {
-    let mut taken = 0;
+/// Puts until there is no more room; how many there are then.
+async fn fill(store: &EmbeddedStore, mut taken: usize) -> usize {
     while try_put(store, taken).await.expect("the store does not fail") != Err(PutError::StorageFull) {
         taken += 1;
         assert!(taken < 100_000, "never full");
@@ -156,24 +184,20 @@ async fn says_that_it_is_full(store: &EmbeddedStore) -> bool {
     status.troubles.iter().any(|trouble| trouble.contains("the disk is full"))
 }
 
-/// Waits for something that nobody tells of: the store looks by itself how much room there is.
-async fn until<F: Future<Output = bool>>(mut so: impl FnMut() -> F) {
-    let again = async {
-        while !so().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), again).await.expect("it looks every second");
-}
-
 #[tokio::test]
 async fn a_full_disk_refuses_puts_and_nothing_else() {
     let disk = SmallDisk::of(6 << 20);
     let store = open(&disk);
-    let taken = fill(&store).await;
+    let mut taken = fill(&store, 0).await;
     assert!(taken > 1_000, "only {taken}");
     disk.fill_up();
-    until(|| async { says_that_it_is_full(&store).await }).await;
+    while !says_that_it_is_full(&store).await {
+        // Where something has become free since, it is taken, too.
+        let all = fill(&store, taken).await;
+        if std::mem::replace(&mut taken, all) < all {
+            disk.fill_up();
+        }
+    }
     let ready = taken / 2;
     // Each of them is a frame of its own: far more than the segments that lie ready.
     consume(&store, ready / 4).await;
@@ -196,7 +220,7 @@ async fn a_full_disk_refuses_puts_and_nothing_else() {
 async fn puts_go_on_by_themselves_once_there_is_room() {
     let disk = SmallDisk::of(4 << 20);
     let store = open(&disk);
-    let taken = fill(&store).await;
+    let taken = fill(&store, 0).await;
     disk.fill_up();
     consume(&store, 200).await;
     disk.grow_to(16 << 20);
@@ -209,14 +233,80 @@ async fn puts_go_on_by_themselves_once_there_is_room() {
 async fn a_start_finds_room_where_the_reserve_is_spent() {
     let disk = SmallDisk::of(4 << 20);
     let store = open(&disk);
-    fill(&store).await;
+    fill(&store, 0).await;
+    until(|| async { disk.spares() >= 2 }).await;
     store.close().await.unwrap();
     drop(store);
     // It may have been needed already.
     disk.remove("reserve").ok();
     disk.fill_up();
     let store = open(&disk);
-    assert_eq!(try_put(&store, 0).await, Ok(Err(PutError::StorageFull)));
     consume(&store, 5).await;
     cancel(&store, 1).await;
+}
+
+/// Half of what is on a full disk is cancelled, here and there: nothing is gone as a whole, and still there is room again.
+#[tokio::test]
+async fn what_is_cancelled_makes_room() {
+    let disk = SmallDisk::of(4 << 20);
+    let store = open(&disk);
+    let taken = fill(&store, 0).await;
+    disk.fill_up();
+    let cancelled = (0..taken).filter(|number| number % 4 != 0);
+    for number in cancelled {
+        cancel(&store, number).await;
+    }
+    until(|| async { try_put(&store, taken).await.expect("the store does not fail").is_ok() }).await;
+    assert!(find(&store, "4").await.is_some(), "what was not cancelled is there");
+}
+
+/// Puts until a frame finds no room, which is waited for.
+async fn until_a_frame_waits(store: &Arc<EmbeddedStore>, disk: &SmallDisk) -> JoinHandle<usize> {
+    // What a start has to write is there by then.
+    assert_eq!(try_put(store, 0).await, Ok(Ok(())));
+    until(|| async { disk.spares() >= 2 }).await;
+    disk.use_up(true);
+    let (putting, put) = (Arc::clone(store), async |store: &EmbeddedStore| {
+        let mut taken = 0;
+        while try_put(store, taken).await == Ok(Ok(())) {
+            taken += 1;
+        }
+        taken
+    });
+    let putting = tokio::spawn(async move { put(&putting).await });
+    let waits = |trouble: &String| trouble.contains("calls wait until");
+    until(|| async { store.status().await.unwrap().troubles.iter().any(waits) }).await;
+    putting
+}
+
+#[tokio::test]
+async fn a_frame_that_finds_no_room_waits_for_it() {
+    let disk = SmallDisk::of(64 << 20);
+    let store = Arc::new(open_roomy(&disk));
+    let putting = until_a_frame_waits(&store, &disk).await;
+    assert_eq!(store.status().await.unwrap().failed, None);
+    assert!(!putting.is_finished());
+    disk.use_up(false);
+    let taken = putting.await.unwrap();
+    assert!(taken > 1, "only {taken}");
+    until(|| async { try_put(&store, taken).await.expect("the store does not fail").is_ok() }).await;
+    for number in 0..=taken {
+        assert!(find(&*store, &number.to_string()).await.is_some(), "{number} of {taken}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_closed_waits_for_no_room() {
+    let disk = SmallDisk::of(64 << 20);
+    let store = Arc::new(open_roomy(&disk));
+    let putting = until_a_frame_waits(&store, &disk).await;
+    let closed = tokio::time::timeout(Duration::from_mins(1), store.close()).await;
+    assert!(matches!(closed, Ok(Err(StoreError::Failed { .. }))), "{closed:?}");
+    let taken = putting.await.unwrap();
+    drop(store);
+    disk.use_up(false);
+    let store = open(&disk);
+    for number in 0..taken {
+        assert!(find(&store, &number.to_string()).await.is_some(), "{number} of {taken}");
+    }
 }

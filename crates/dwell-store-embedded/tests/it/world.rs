@@ -1,6 +1,7 @@
 //! The few phrases these tests are made of.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dwell_core::{
     Body, Found, IfExists, JobId, JobRef, JobView, LeaseRequest, LeasedJob, Lookup, NewJob, PutOutcome, Receipt,
@@ -51,4 +52,14 @@ pub(crate) async fn find(store: &dyn Store, name: &str) -> Option<JobView> {
     let job = JobRef::Named(topic(), JobId::new(name).expect("a good id"));
     let found = store.get(vec![Lookup::Job(job)]).await.expect("get answers").remove(0);
     found.and_then(Found::live)
+}
+
+/// Waits for something that nobody tells of: the store does it by itself, and looks every second whether it is time.
+pub(crate) async fn until<F: Future<Output = bool>>(mut so: impl FnMut() -> F) {
+    let again = async {
+        while !so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), again).await.expect("it looks every second");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Step};
+use super::{Collected, Engine, Step};
 use crate::engine::index::Indexed;
 use crate::engine::shelf::Saving;
 use crate::engine::slots::SHELF;
@@ -84,7 +84,7 @@ impl Engine {
                 of.stale.insert(key.place(), version);
             }
         }
-        for (index, number) in std::mem::take(&mut self.folding.collected) {
+        for Collected { index, number, .. } in std::mem::take(&mut self.folding.collected) {
             let Some(slot) = self.slots.peek(index) else { continue };
             if slot.brief.number != number || (slot.home != SHELVING && !planted::is(Bug::ChangedLandsToo)) {
                 continue;

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::{Engine, Step, USELESS};
+use crate::engine::Command;
+use crate::reserve::SPARES;
 
 /// Bytes of records a batch may have before commands have to wait for the journal.
 const FULL_BATCH: usize = 32 << 20;
@@ -10,11 +12,43 @@ const FULL_BATCH: usize = 32 << 20;
 /// A batch has at most one of so many parts of the memory for jobs: what is not written cannot leave it.
 const SHARE: usize = 8;
 
+/// Where the disk is full, a batch has at most one of so many parts of a segment: before the next one it is looked how
+/// many of them are left.
+const SHARE_OF_SEGMENT: u64 = 4;
+
+/// What becomes of a command that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is carried out.
+    Now,
+    /// It waits for what is being freed.
+    Later,
+    /// There is no segment for it, and none can be freed.
+    Never,
+}
+
 impl Engine {
     /// Whether so much waits to be written that commands wait, too.
     pub(crate) fn has_full_batch(&self) -> bool {
         let share = if self.is_simulated() { usize::MAX } else { self.settings.memory / SHARE };
-        self.batch.len() >= FULL_BATCH.min(share)
+        let short = if self.room.is_short { self.settings.segment / SHARE_OF_SEGMENT } else { u64::MAX };
+        self.batch.len() >= FULL_BATCH.min(share).min(usize::try_from(short).unwrap_or(usize::MAX))
+    }
+
+    /// Whether a command that has come is carried out.
+    pub(crate) fn turn_of(&self, command: &Command) -> Turn {
+        if matches!(command, Command::Put { .. }) {
+            // On a full disk it is refused, and logs nothing.
+            return if self.is_pressed() { Turn::Later } else { Turn::Now };
+        }
+        if !command.logs() || !self.is_held_up() {
+            return Turn::Now;
+        }
+        match self.folding.failures {
+            0..=USELESS => Turn::Later,
+            _ if self.room.spares < self.batch.segments_after(self.room.begun) => Turn::Never,
+            _ => Turn::Now,
+        }
     }
 
     /// Whether puts should wait for what is being freed.
@@ -32,7 +66,7 @@ impl Engine {
             && self.shelf.trouble.is_none()
             && self.failed.is_none()
             && !self.closing
-            && !self.short
+            && !self.room.is_short
             && (self.is_behind() || (self.is_full() && self.folding.unrelieved <= USELESS))
     }
 
@@ -41,10 +75,17 @@ impl Engine {
     pub(crate) fn is_held_up(&self) -> bool {
         let frees = !matches!(self.folding.step, Step::Rest)
             || self.folding.is_flying()
+            || self.shelf.unsaved
+            || self.shelf.saving.iter().any(Option::is_some)
             || self.folds_again_at().is_some()
             || self.wants_folding().is_some();
-        let healthy = self.folding.failures <= USELESS && self.failed.is_none() && !self.closing;
-        !self.is_simulated() && self.short && healthy && frees && (self.low || self.is_behind())
+        let healthy = self.failed.is_none() && !self.closing;
+        !self.is_simulated() && self.room.is_short && healthy && frees && (self.is_low() || self.is_behind())
+    }
+
+    /// Whether the disk is full, and so few segments are left that some must be freed before the journal goes on.
+    pub(super) fn is_low(&self) -> bool {
+        self.room.is_short && self.room.spares < SPARES + self.batch.segments_after(self.room.begun)
     }
 
     /// When a fold that has failed is tried again.
@@ -59,6 +100,7 @@ impl Engine {
     }
 
     fn is_behind(&self) -> bool {
-        self.settings.shelves && self.batch.segment() - self.folding.first > 2 * self.tail() + 2
+        let most = if self.room.is_short { self.tail() } else { 2 * self.tail() + 2 };
+        self.settings.shelves && self.batch.segment() - self.folding.first > most
     }
 }
