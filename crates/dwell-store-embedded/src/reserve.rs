@@ -278,7 +278,8 @@ impl RoomError for RunError {
 
 impl RoomError for io::Error {
     fn is_for_room(&self) -> bool {
-        matches!(self.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+        // A limit on the size of files is none of that: no room that is given up or waited for helps.
+        matches!(self.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
     }
 }
 
