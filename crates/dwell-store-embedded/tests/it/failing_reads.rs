@@ -25,6 +25,8 @@ async fn with_shelf(storage: &Faulty, clock: &Arc<StoreClock>) -> EmbeddedStore 
         store.put(vec![new]).await.unwrap().remove(0).unwrap();
     }
     store.close().await.unwrap();
+    // Its threads have ended then: one that still merges would write into the files of the next.
+    drop(store);
     EmbeddedStore::open(&tiny).unwrap()
 }
 
