@@ -32,6 +32,7 @@ mod saving;
 mod shelf;
 mod slots;
 mod stale;
+mod table;
 mod timers;
 mod topic;
 mod totals;

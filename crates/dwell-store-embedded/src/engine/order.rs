@@ -18,6 +18,9 @@ const LEAF: usize = 256;
 /// Entries of a leaf that is made of entries in order: there is room for more between them.
 const FILLED: usize = LEAF * 3 / 4;
 
+/// Entries that are looked through at a time.
+const PART: usize = 32;
+
 /// Slots by their places, of which no two are the same.
 #[derive(Debug, Default)]
 pub(super) struct Order {
@@ -46,8 +49,7 @@ impl Leaf {
     }
 
     fn take(&mut self, place: Place, slot: Index) -> bool {
-        let same = |at: &usize| self.slots[*at] == slot && self.places[*at] == place;
-        let Some(at) = self.slots.iter().position(|of| *of == slot).filter(same) else { return false };
+        let Some(at) = position(&self.slots, slot).filter(|at| self.places[*at] == place) else { return false };
         self.places.swap_remove(at);
         self.slots.swap_remove(at);
         if self.len() * 4 <= self.slots.capacity() && self.slots.capacity() > 16 {
@@ -188,6 +190,13 @@ impl Order {
         self.tail.extend(leaves.map(|leaf| (leaf[0].0, leaf.into())));
         self.len += entries.len();
     }
+}
+
+/// Where in a row a slot is. A search in parts compares several at a time, which one that may end at each of them does not.
+fn position(slots: &[Index], slot: Index) -> Option<usize> {
+    let (parts, _) = slots.as_chunks::<PART>();
+    let begin = parts.iter().position(|part| part.contains(&slot)).unwrap_or(parts.len()) * PART;
+    slots[begin..].iter().position(|of| *of == slot).map(|at| begin + at)
 }
 
 fn is_before(place: Place, start: Bound<Place>) -> bool {

@@ -18,7 +18,7 @@ use super::Engine;
 use super::asking::WINDOW;
 use super::index::Indexed;
 use super::minutes::Minutes;
-use super::slots::{Index, SHELF};
+use super::slots::{Index, SHELF, TOGETHER};
 use super::stale::StaleCopies;
 use super::timers::Timer;
 use super::topic::{Rank, Topic};
@@ -293,6 +293,13 @@ impl Engine {
 
     /// Takes a job from the shelf into memory, unless it is there already or its copy is stale.
     pub(super) fn bring(&mut self, job: Shown) -> Option<Index> {
+        let index = self.bring_unindexed(job)?;
+        self.index(index);
+        self.note_near(index);
+        Some(index)
+    }
+
+    fn bring_unindexed(&mut self, job: Shown) -> Option<Index> {
         let topic = self.topics.get_mut(&job.topic)?;
         if self.slots.by_number(job.brief.number).is_some() {
             return None;
@@ -305,12 +312,24 @@ impl Engine {
         }
         of.near += 1;
         let index = match job.form {
-            Form::Open(open) => self.slots.insert_open(job.topic, open, SHELF),
+            Form::Open(open, id) => self.slots.insert_open(job.topic, open, id, SHELF),
             Form::Record(ref record, _) => self.slots.insert_packed(job.topic, job.brief, job.id(), record, SHELF),
         };
-        self.index(index);
-        self.note_near(index);
         Some(index)
+    }
+
+    /// Takes many into memory. A slot that was written just now is not looked at before its line of memory is here.
+    fn bring_all(&mut self, jobs: Vec<Shown>) {
+        let mut jobs = jobs.into_iter();
+        while jobs.len() > 0 {
+            self.slots.look_ahead_to_ids(jobs.as_slice().iter().take(TOGETHER).filter_map(Shown::id_hash));
+            let next = jobs.by_ref().take(TOGETHER);
+            let brought: Vec<Index> = next.filter_map(|job| self.bring_unindexed(job)).collect();
+            for index in brought {
+                self.index(index);
+                self.note_near(index);
+            }
+        }
     }
 
     /// A job that is on the shelf, or soon will be, is in memory too.
@@ -467,9 +486,7 @@ impl Engine {
 
     /// Brings jobs of one slice that were asked for.
     pub(super) fn bring_row(&mut self, slice: Slice, from: Place, row: Row, until: Timestamp) {
-        for job in row.jobs {
-            self.bring(job);
-        }
+        self.bring_all(row.jobs);
         let Some(topic) = self.topics.get_mut(&slice.topic) else { return };
         let Some(of) = topic.slices.get_mut(&(slice.line, slice.lane)) else { return };
         of.asked = false;

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 
-use dwell_core::{Job, Number, TopicName};
+use dwell_core::{Job, JobId, Number, TopicName};
 use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashTable;
 use timing_wheel::Key;
@@ -16,6 +16,7 @@ use super::arena::{Arena, Packed};
 use super::index::Indexed;
 pub(super) use super::pages::Index;
 use super::pages::Pages;
+use super::table::{NONE, Table};
 use crate::format::record::{self, BodyPart, Brief, Cause, TopicId, id_of};
 
 /// A live job and what the engine keeps beside it.
@@ -31,6 +32,9 @@ pub(super) struct Slot {
     /// The sequence of the record that has its body; or [`SHELF`], or [`SHELVING`].
     pub(super) home: u64,
 }
+
+/// Jobs that are looked ahead to at a time: more would drive each other out of near memory before they are used.
+pub(super) const TOGETHER: usize = 64;
 
 /// The home of a job that is on the shelf as it is.
 pub(super) const SHELF: u64 = u64::MAX;
@@ -61,7 +65,7 @@ enum Form {
 pub(super) struct Slots {
     pages: Pages<Slot>,
     by_number: HashTable<Entry>,
-    by_id: HashTable<Entry>,
+    by_id: Table,
     hash: IdHash,
     arena: Arena,
     /// Bytes all open jobs are reckoned to take.
@@ -76,33 +80,39 @@ impl Slots {
     /// Gives a packed job a slot. This is its record.
     pub(super) fn insert_packed(&mut self, topic: TopicId, brief: Brief, id: &str, record: &[u8], home: u64) -> Index {
         let form = Form::Packed(self.arena.add(record));
+        let id = self.hash_of(topic, id);
         self.insert(Slot { brief, form, topic, indexed: Indexed::None, timer: None, home }, id)
     }
 
-    /// Gives an open job a slot.
-    pub(super) fn insert_open(&mut self, topic: TopicId, job: Box<Job>, home: u64) -> Index {
-        let (brief, weight, id) = (Brief::of(&job), weight(&job), job.id.clone());
+    /// Gives an open job a slot. This is the hash of its id.
+    pub(super) fn insert_open(&mut self, topic: TopicId, job: Box<Job>, id: u32, home: u64) -> Index {
+        let (brief, weight) = (Brief::of(&job), weight(&job));
         self.open += weight as usize;
         let form = Form::Open { job, weight };
-        self.insert(Slot { brief, form, topic, indexed: Indexed::None, timer: None, home }, id.as_str())
+        self.insert(Slot { brief, form, topic, indexed: Indexed::None, timer: None, home }, id)
     }
 
-    fn insert(&mut self, slot: Slot, id: &str) -> Index {
-        let (number, by_id) = (slot.brief.number, self.hash.of(slot.topic, id.as_bytes()));
+    fn insert(&mut self, slot: Slot, id: u32) -> Index {
+        let number = slot.brief.number;
         let index = self.pages.insert(slot);
         self.list_number(number, index);
-        insert(&mut self.by_id, by_id, index, spread);
+        self.by_id.insert(id, index);
         index
+    }
+
+    /// How an id is hashed here.
+    pub(super) fn hash_of(&self, topic: TopicId, id: &str) -> u32 {
+        self.hash.of(topic, id.as_bytes())
     }
 
     fn list_number(&mut self, number: Number, index: Index) {
         let hash = self.hash_number(number);
-        insert(&mut self.by_number, hash, index, spread_number);
+        self.by_number.insert_unique(spread(hash), Entry { hash, index }, |entry| spread(entry.hash));
     }
 
     pub(super) fn remove(&mut self, index: Index) -> Slot {
         let by_id = self.hash.of(self.get(index).topic, self.id(index));
-        remove(&mut self.by_id, spread(by_id), index);
+        self.by_id.remove(by_id, index);
         let slot = self.remove_unnamed(index);
         self.give_back();
         slot
@@ -112,7 +122,9 @@ impl Slots {
     fn remove_unnamed(&mut self, index: Index) -> Slot {
         let slot = self.pages.remove(index).expect("only live slots are removed");
         let by_number = self.hash_number(slot.brief.number);
-        remove(&mut self.by_number, spread_number(by_number), index);
+        if let Ok(entry) = self.by_number.find_entry(spread(by_number), |entry| entry.index == index) {
+            entry.remove();
+        }
         match &slot.form {
             Form::Packed(packed) => self.arena.remove(*packed),
             Form::Open { weight, .. } => self.open -= *weight as usize,
@@ -124,10 +136,10 @@ impl Slots {
     fn give_back(&mut self) {
         let jobs = self.by_number.len();
         if self.by_number.capacity() > LARGE_TABLE.max(8 * jobs) {
-            self.by_number.shrink_to(2 * jobs, |entry| spread_number(entry.hash));
+            self.by_number.shrink_to(2 * jobs, |entry| spread(entry.hash));
         }
         if self.by_id.capacity() > LARGE_TABLE.max(8 * jobs) {
-            self.by_id.shrink_to(2 * jobs, |entry| spread(entry.hash));
+            self.by_id.shrink_to(2 * jobs);
         }
     }
 
@@ -152,14 +164,12 @@ impl Slots {
     pub(super) fn by_number(&self, number: Number) -> Option<Index> {
         let hash = self.hash_number(number);
         let same = |entry: &Entry| entry.hash == hash && self.get(entry.index).brief.number == number;
-        self.by_number.find(spread_number(hash), same).map(|entry| entry.index)
+        self.by_number.find(spread(hash), same).map(|entry| entry.index)
     }
 
     pub(super) fn by_id(&self, topic: TopicId, id: &str) -> Option<Index> {
-        let hash = self.hash.of(topic, id.as_bytes());
-        let same = |index: Index| self.get(index).topic == topic && self.id(index) == id.as_bytes();
-        let same = |entry: &Entry| entry.hash == hash && same(entry.index);
-        self.by_id.find(spread(hash), same).map(|entry| entry.index)
+        let hash = self.hash_of(topic, id);
+        self.by_id.find(hash, |index| self.get(index).topic == topic && self.id(index) == id.as_bytes())
     }
 
     fn id(&self, index: Index) -> &[u8] {
@@ -167,6 +177,24 @@ impl Slots {
             Form::Packed(packed) => id_of(self.arena.get(*packed)),
             Form::Open { job, .. } => job.id.as_str().as_bytes(),
         }
+    }
+
+    /// Jobs with ids of these hashes are about to be added: see [`Table::look_ahead`].
+    pub(super) fn look_ahead_to_ids(&self, ids: impl IntoIterator<Item = u32>) {
+        self.by_id.look_ahead(ids);
+    }
+
+    /// Jobs of these numbers are about to be removed. All that is needed to find them is looked at, one thing after the
+    /// other but each for all of them.
+    pub(super) fn look_ahead_to(&self, numbers: impl IntoIterator<Item = Number>) {
+        let slots: Vec<&Slot> = numbers.into_iter().filter_map(|of| Some(self.get(self.by_number(of)?))).collect();
+        let open = slots.iter().filter_map(|slot| match &slot.form {
+            Form::Open { job, .. } => Some((slot.topic, &job.id)),
+            Form::Packed(_) => None,
+        });
+        let ids: Vec<(TopicId, &JobId)> = open.collect();
+        let hashes: Vec<u32> = ids.iter().map(|(topic, id)| self.hash_of(*topic, id.as_str())).collect();
+        self.by_id.look_ahead(hashes);
     }
 
     /// The job. Its topic is called `topic`.
@@ -223,7 +251,7 @@ impl Slots {
 
     /// Bytes of memory all jobs take, with what is held for jobs to come.
     pub(super) fn weight(&self) -> usize {
-        let tables = self.by_number.allocation_size() + self.by_id.allocation_size();
+        let tables = self.by_number.allocation_size() + self.by_id.size();
         self.pages.held() + self.by_number.len() * SHARE + tables + self.open + self.arena.held()
     }
 
@@ -289,7 +317,7 @@ impl Slots {
 
     /// So many more jobs may have to be loaded.
     pub(super) fn make_room(&mut self, jobs: usize) {
-        self.by_number.reserve(jobs, |entry| spread_number(entry.hash));
+        self.by_number.reserve(jobs, |entry| spread(entry.hash));
     }
 
     pub(super) fn len(&self) -> usize {
@@ -313,7 +341,7 @@ impl Slots {
     pub(super) fn loaded(&mut self) -> Ids {
         let jobs = self.len();
         if self.by_number.capacity() > 4 * jobs {
-            self.by_number.shrink_to(jobs, |entry| spread_number(entry.hash));
+            self.by_number.shrink_to(jobs, |entry| spread(entry.hash));
         }
         self.ids.jobs = jobs;
         std::mem::take(&mut self.ids)
@@ -326,7 +354,7 @@ impl Slots {
 }
 
 /// How ids are hashed: by whoever has time.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct IdHash(FastHash);
 
 impl IdHash {
@@ -343,7 +371,7 @@ pub(crate) struct Ids {
 }
 
 /// Jobs by the hashes of their ids.
-pub(crate) struct IdTable(HashTable<Entry>);
+pub(crate) struct IdTable(Table);
 
 impl Ids {
     fn set(&mut self, index: Index, hash: u32) {
@@ -356,10 +384,10 @@ impl Ids {
 
     /// Makes the table, which is the same wherever it is made.
     pub(crate) fn into_table(self) -> IdTable {
-        let mut table = HashTable::with_capacity(self.jobs);
+        let mut table = Table::with_capacity(self.jobs);
         for (hash, index) in self.hashes.into_iter().zip(0..) {
             if hash != NONE {
-                insert(&mut table, hash, index, spread);
+                table.insert(hash, index);
             }
         }
         IdTable(table)
@@ -377,39 +405,21 @@ pub(crate) struct Lying {
     pub(crate) length: usize,
 }
 
-/// A table's entry. It carries its hash, so that a table can grow without a look at every job.
+/// An entry of the table of numbers. It carries its hash, so that the table can grow without a look at every job.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
     index: Index,
 }
 
-fn insert(table: &mut HashTable<Entry>, hash: u32, index: Index, spread: fn(u32) -> u64) {
-    table.insert_unique(spread(hash), Entry { hash, index }, |entry| spread(entry.hash));
-}
-
-fn remove(table: &mut HashTable<Entry>, hash: u64, index: Index) {
-    if let Ok(entry) = table.find_entry(hash, |entry| entry.index == index) {
-        entry.remove();
-    }
-}
-
-/// The hash of no id.
-const NONE: u32 = 0;
-
 /// Half of a hash is enough to tell jobs apart. It is not [`NONE`].
 fn shorten(hash: u64) -> u32 {
-    u32::try_from(hash >> 32).expect("half of it").max(1)
+    u32::try_from(hash >> 32).expect("half of it").max(NONE + 1)
 }
 
-/// A table takes the place from the low bits and a tag from the high ones: both must depend on all that is there.
+/// The table of numbers takes the place from the low bits, which stay as they are, and a tag from the high ones.
 fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// The same, with the place left as it is.
-fn spread_number(hash: u32) -> u64 {
-    spread(hash) << 32 | u64::from(hash)
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 32 | u64::from(hash)
 }
 
 /// Entries of a table that is worth making smaller.

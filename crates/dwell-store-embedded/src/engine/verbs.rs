@@ -9,7 +9,7 @@ use dwell_core::{
 };
 
 use super::shelf::ShelfCopy;
-use super::slots::Index;
+use super::slots::{Index, TOGETHER};
 use super::topic::Topic;
 use super::{Engine, totals};
 use crate::format::record::{self, BodyPart, Brief, Cause, GoneCause, PhaseKind, TopicId};
@@ -68,7 +68,8 @@ impl Engine {
         let index = if job.due_at > self.now.at {
             self.slots.insert_packed(topic, Brief::of(&job), job.id.as_str(), record, home)
         } else {
-            self.slots.insert_open(topic, Box::new(job), home)
+            let id = self.slots.hash_of(topic, job.id.as_str());
+            self.slots.insert_open(topic, Box::new(job), id, home)
         };
         self.index(index);
         Ok(receipt)
@@ -98,7 +99,14 @@ impl Engine {
     }
 
     pub(super) fn settle(&mut self, items: Vec<Settle>) -> Vec<Result<(), LeaseLost>> {
-        items.into_iter().map(|item| self.settle_one(item)).collect()
+        let mut outcomes = Vec::with_capacity(items.len());
+        let mut items = items.into_iter();
+        while items.len() > 0 {
+            let next = items.as_slice().iter().take(TOGETHER);
+            self.slots.look_ahead_to(next.map(|item| item.token.number));
+            outcomes.extend(items.by_ref().take(TOGETHER).map(|item| self.settle_one(item)));
+        }
+        outcomes
     }
 
     pub(super) fn settle_one(&mut self, item: Settle) -> Result<(), LeaseLost> {

@@ -10,6 +10,7 @@ use std::ops::Range;
 use dwell_core::{Job, JobId, Number, Timestamp, TopicName, Version};
 
 use super::{BadPlace, Shelved, View};
+use crate::engine::IdHash;
 use crate::format::key::{Key, Place, Slice, after_time, first_place};
 use crate::format::record::{Brief, TopicId, decode_seen};
 use crate::format::run::{self, Block, RunError, id_hash};
@@ -46,11 +47,12 @@ pub(crate) struct RowQuestion {
     pub(crate) ready: Option<Ready>,
 }
 
-/// Which jobs are ready: those due at this time or before. Their topic has this name.
+/// Which jobs are ready: those due at this time or before. Their topic has this name, and so their ids are hashed.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
     pub(crate) topic: TopicName,
     pub(crate) at: Timestamp,
+    pub(crate) hash: IdHash,
 }
 
 /// What is answered.
@@ -78,8 +80,8 @@ pub(crate) struct Shown {
 pub(crate) enum Form {
     /// Its record, and where in it its id is.
     Record(Vec<u8>, Range<usize>),
-    /// Taken apart.
-    Open(Box<Job>),
+    /// Taken apart, and the hash of its id.
+    Open(Box<Job>, u32),
 }
 
 impl Shown {
@@ -87,7 +89,10 @@ impl Shown {
         let seen = run::look(record).ok()?;
         let (topic, version, brief) = (seen.topic, seen.version, seen.brief);
         let form = match ready {
-            Some(ready) if brief.place().0 <= ready.at => Form::Open(Box::new(decode_seen(record, &ready.topic))),
+            Some(ready) if brief.place().0 <= ready.at => {
+                let hash = ready.hash.of(topic, seen.id);
+                Form::Open(Box::new(decode_seen(record, &ready.topic)), hash)
+            }
             _ => {
                 let begin = record.element_offset(seen.id.first()?)?;
                 Form::Record(record.to_vec(), begin..begin + seen.id.len())
@@ -96,11 +101,19 @@ impl Shown {
         Some(Self { topic, version, brief, form })
     }
 
+    /// The hash of its id, if it is known.
+    pub(crate) fn id_hash(&self) -> Option<u32> {
+        match self.form {
+            Form::Record(..) => None,
+            Form::Open(_, hash) => Some(hash),
+        }
+    }
+
     /// The caller's name for it.
     pub(crate) fn id(&self) -> &str {
         match &self.form {
             Form::Record(record, id) => str::from_utf8(&record[id.clone()]).expect("it was looked at"),
-            Form::Open(job) => job.id.as_str(),
+            Form::Open(job, _) => job.id.as_str(),
         }
     }
 }

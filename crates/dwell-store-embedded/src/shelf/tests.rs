@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::fold::Fold;
 use super::read::{Form, Question, Ready, Reply, Row, RowQuestion, Shown, answer};
 use super::shelver::{Outcome, Shelver, Task};
 use crate::clock::Clock;
+use crate::engine::IdHash;
 use crate::format::key::{Key, Lane, Place, Slice, after_place, first_place};
 use crate::format::record::{self, BodyPart, Cause, TopicId};
 use crate::format::run::{self, Run};
@@ -78,13 +80,16 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![3 => (jobs, deaths).prop_map(|(jobs, deaths)| Step::Fold(jobs, deaths)), 1 => (0..6_usize).prop_map(Step::Work)]
 }
 
+/// How ids of jobs that are taken apart are hashed.
+static HASH: LazyLock<IdHash> = LazyLock::new(IdHash::default);
+
 /// Jobs due by then are taken apart.
 fn ready_at() -> Timestamp {
     Timestamp::from_millis(20).unwrap()
 }
 
 fn rows(view: &View, slices: Vec<Slice>, from: Place, until: Timestamp, limit: usize) -> Row {
-    let ready = Some(Ready { topic: TopicName::new("t").unwrap(), at: ready_at() });
+    let ready = Some(Ready { topic: TopicName::new("t").unwrap(), at: ready_at(), hash: HASH.clone() });
     let question = Question::Row(RowQuestion { slices, from, until, limit, bytes: usize::MAX, ready });
     let answered = answer(view, &question);
     assert!(answered.bad.is_empty() && answered.failed.is_none());
@@ -107,8 +112,9 @@ fn record(job: &Shown) -> &[u8] {
 fn check_form(job: &Shown, all: &BTreeMap<Key, Vec<u8>>) {
     let (_, kept) = all.iter().find(|(key, _)| key.number == job.brief.number).unwrap();
     match &job.form {
-        Form::Open(open) => {
+        Form::Open(open, hash) => {
             assert!(open.due_at <= ready_at());
+            assert_eq!((*hash, job.id_hash()), (HASH.of(job.topic, open.id.as_str().as_bytes()), Some(*hash)));
             assert_eq!(**open, record::decode_seen(kept, &TopicName::new("t").unwrap()));
         }
         Form::Record(record, _) => {
