@@ -10,8 +10,9 @@ use crate::planted::{self, Bug};
 use crate::reserve::{Reserve, RoomError as _, SPARES};
 use crate::storage::{Storage, StoredFile};
 
-/// How many spare files are kept while there is no room to make more.
-const SPARES_WHEN_SHORT: usize = 8;
+/// How many segments that are free are kept as spares: more than a fold frees, so that none is made in place of one that
+/// was just thrown away.
+const ENOUGH: usize = 8;
 
 /// How often it is looked how much room there is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -133,7 +134,7 @@ impl Spares {
         let mut kept = Shared::default();
         for name in storage.list()?.into_iter().filter(|name| name.starts_with(segment::SPARE_PREFIX)) {
             kept.made = kept.made.max(segment::parse_spare_name(&name).unwrap_or(0));
-            if reserve.spares().len() < enough(&reserve) && storage.open(&name)?.len()? == size {
+            if reserve.spares().len() < ENOUGH && storage.open(&name)?.len()? == size {
                 reserve.spares().push(name);
             } else {
                 reserve.remove_later([name]);
@@ -165,7 +166,7 @@ impl Spares {
 
     /// Makes a segment that is free into a spare; not if there are enough.
     fn keep(&self, storage: &dyn Storage, name: &str) -> io::Result<bool> {
-        if self.reserve.spares().len() >= enough(&self.reserve) {
+        if self.reserve.spares().len() >= ENOUGH {
             return Ok(false);
         }
         let spare = self.lock().next_name();
@@ -256,7 +257,32 @@ impl Spares {
     }
 }
 
-/// How many spares are kept of files that are free.
-fn enough(reserve: &Reserve) -> usize {
-    if reserve.is_short() { SPARES_WHEN_SHORT } else { SPARES }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemoryStorage;
+
+    const SIZE: u64 = 8_192;
+
+    #[test]
+    fn segments_that_are_freed_together_are_all_used_again() {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
+        let reserve = Reserve::open(Arc::clone(&storage), SIZE, SIZE);
+        let spares = Spares::adopt(&*storage, SIZE, reserve.clone()).unwrap();
+        let mut files = SegmentFiles::new(Arc::clone(&storage), 1, spares.clone(), Durability::Sync);
+        let begin = |files: &mut SegmentFiles, id| {
+            while reserve.spares().len() < SPARES {
+                assert!(spares.make_one(&*storage));
+            }
+            files.start(id, id).unwrap();
+            assert!(storage.open(&segment::name(id)).unwrap().len().unwrap() >= SIZE, "it was a spare");
+            spares.lock().made
+        };
+        let made = (1..=6).map(|id| begin(&mut files, id)).last();
+        files.free(&[], 6, None).unwrap();
+        assert_eq!((reserve.spares().len(), reserve.leftovers().len()), (6, 0));
+        // Five have become spares, which is counted as making them; none was made beside them.
+        let again = (7..=10).map(|id| begin(&mut files, id)).last();
+        assert_eq!(again, made.map(|made| made + 5));
+    }
 }
