@@ -190,6 +190,8 @@ pub(super) struct Asking {
     pub(super) known: Known,
     /// What was brought for commands that are done.
     done_with: Vec<(Index, Number)>,
+    /// Jobs of a slice that are here, for [`Engine::use_answer`].
+    row: Option<(Slice, Vec<Shown>)>,
 }
 
 impl Asking {
@@ -337,7 +339,8 @@ impl Engine {
         let current = generation == self.shelf.generation;
         match (asker, answered.reply) {
             (Asker::Slice { slice, from, until }, Reply::Row(row)) if current => {
-                self.bring_row(slice, from, row, until);
+                self.row_is_here(slice, from, &row, until);
+                self.asking.row = Some((slice, row.jobs));
             }
             (Asker::Slice { slice, .. }, _) => {
                 if let Some(topic) = self.topics.get_mut(&slice.topic)
@@ -365,6 +368,9 @@ impl Engine {
 
     /// Gives what has been read to those who waited for it.
     pub(crate) fn use_answer(&mut self) {
+        if let Some((slice, jobs)) = self.asking.row.take() {
+            self.bring_row(slice, jobs);
+        }
         self.retry_for_slices();
         self.serve();
     }

@@ -448,18 +448,29 @@ impl Engine {
         self.shelf.wanted.extend(wanted);
     }
 
-    /// The slices of a topic with jobs that are soon due and not in memory, unless enough are there already: those that
-    /// wait for their turn find out themselves what they miss.
+    /// The slices of a topic with jobs that are soon due and not in memory, unless enough are there that come before: those
+    /// that wait for their turn find out themselves what they miss.
     pub(super) fn ahead_of(&self, topic: &Topic) -> Vec<Slice> {
-        let soon = self.now.at.plus(AHEAD);
-        let behind = topic.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= soon);
-        let behind: Vec<Slice> = behind.map(|(slice, _)| slice).collect();
-        if behind.is_empty() || !self.is_light() {
+        if !self.has_room_ahead() {
             return Vec::new();
         }
-        let delayed = topic.waiting.count(after_time(self.now.at)..after_time(soon), WINDOW);
-        let ready = |line: Line| topic.ready.get(&line).map_or(0, BTreeMap::len);
-        behind.into_iter().filter(|slice| delayed.max(ready(slice.line)) < WINDOW).collect()
+        let soon = self.now.at.plus(AHEAD);
+        let behind = topic.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= soon);
+        behind
+            .filter(|(slice, of)| self.near_before(topic, *slice, of.next()) < WINDOW)
+            .map(|(slice, _)| slice)
+            .collect()
+    }
+
+    /// How many jobs in memory, ready or soon due, come before what is at this place of a slice; counted as far as needed.
+    fn near_before(&self, topic: &Topic, slice: Slice, next: Place) -> usize {
+        let later = after_time(self.now.at);
+        let delayed = if later < next { topic.waiting.count(later..next, WINDOW) } else { 0 };
+        let ready = topic.ready.get(&slice.line).map_or(0, |ready| match slice.lane.place() {
+            Some(place) => ready.range(..(topic.lanes[place], next.0, next.1)).take(WINDOW).count(),
+            None => ready.len(),
+        });
+        delayed.max(ready)
     }
 
     /// The same for topics that somebody begins to wait for.
@@ -484,9 +495,8 @@ impl Engine {
         self.waiters.is_waited_for(&topic.name) || (pushed && self.waiters.has_couriers())
     }
 
-    /// Brings jobs of one slice that were asked for.
-    pub(super) fn bring_row(&mut self, slice: Slice, from: Place, row: Row, until: Timestamp) {
-        self.bring_all(row.jobs);
+    /// Jobs of one slice that were asked for are here. What comes after them can be asked for before they are brought.
+    pub(super) fn row_is_here(&mut self, slice: Slice, from: Place, row: &Row, until: Timestamp) {
         let Some(topic) = self.topics.get_mut(&slice.topic) else { return };
         let Some(of) = topic.slices.get_mut(&(slice.line, slice.lane)) else { return };
         of.asked = false;
@@ -496,10 +506,17 @@ impl Engine {
             of.reached = of.reached.max(through);
             of.first = row.next.unwrap_or(Timestamp::MAX);
         }
-        self.note_pushing(slice.topic);
-        self.waiters.mark(slice.topic);
-        self.wake_for_shelf(slice.topic);
         self.bring_ahead(slice.topic);
+    }
+
+    /// Brings jobs of one slice that were asked for.
+    pub(super) fn bring_row(&mut self, slice: Slice, jobs: Vec<Shown>) {
+        self.bring_all(jobs);
+        if self.topics.contains_key(&slice.topic) {
+            self.note_pushing(slice.topic);
+            self.waiters.mark(slice.topic);
+            self.wake_for_shelf(slice.topic);
+        }
     }
 
     /// Whether what is known of a job's slot is that it waits: not handed out, and in no other's hands.

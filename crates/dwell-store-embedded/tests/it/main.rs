@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod ahead;
 mod backup;
 mod bad_places;
 mod conformance;
