@@ -3,6 +3,7 @@
 //! Each program in `src/bin/` compares one thing and prints a table for its README. What they
 //! share is here.
 
+pub mod calls;
 pub mod http;
 pub mod memory;
 pub mod program;

@@ -23,8 +23,17 @@ pub struct Process(pub Child);
 impl Process {
     /// Kibibytes of memory that it holds.
     pub fn memory(&self) -> Outcome<u64> {
+        self.size("VmRSS:")
+    }
+
+    /// The most that it ever held.
+    pub fn peak_memory(&self) -> Outcome<u64> {
+        self.size("VmHWM:")
+    }
+
+    fn size(&self, name: &str) -> Outcome<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("every process has a size")?;
+        let line = status.lines().find(|line| line.starts_with(name)).ok_or("every process has a size")?;
         Ok(line.split_whitespace().nth(1).ok_or("the size is a number")?.parse()?)
     }
 
@@ -69,6 +78,12 @@ impl Server {
         Self::launch(command.arg(directory.join("data")).args(flags))
     }
 
+    /// The same with the memory for jobs that it takes by itself.
+    pub fn start_as_it_comes(binary: &Path, directory: &Path) -> Outcome<Self> {
+        let mut command = Command::new(binary);
+        Self::launch(command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.join("data")))
+    }
+
     /// Starts a server on a free port with its jobs in the store at `url`.
     pub fn start_on(binary: &Path, url: &str) -> Outcome<Self> {
         Self::launch(Command::new(binary).args(["serve", "--listen", "127.0.0.1:0", "--store", url]))
@@ -89,6 +104,11 @@ impl Server {
     /// Kibibytes of memory that it holds.
     pub fn memory(&self) -> Outcome<u64> {
         self.process.memory()
+    }
+
+    /// The most that it ever held.
+    pub fn peak_memory(&self) -> Outcome<u64> {
+        self.process.peak_memory()
     }
 
     /// Seconds of processor time that it has used.

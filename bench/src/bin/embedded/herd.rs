@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use dwell_bench::memory;
 use dwell_core::{LeaseRequest, NewJob, Settle, Store, Timestamp, TopicName, Verdict, When};
 
 use super::figure::Figure;
@@ -39,6 +40,7 @@ pub(crate) fn measure(world: &World) -> Vec<Figure> {
         Figure::new("another topic's put + lease + ack during it, p99", percentile(&mut beside, 0.99), "ms")
             .at_most(50.0),
         Figure::new("another topic's put + lease + ack during it, worst", percentile(&mut beside, 1.0), "ms"),
+        Figure::new("memory of the whole process, at most", (memory::peak_bytes() >> 20) as f64, "MiB"),
     ]
 }
 

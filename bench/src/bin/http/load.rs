@@ -12,7 +12,7 @@ use crate::Args;
 const MONTH: u64 = 30 * 24 * 3_600 * 1_000;
 
 /// Connections that send batches: enough to keep the next one ready.
-const BATCH_CONNECTIONS: usize = 4;
+pub(crate) const BATCH_CONNECTIONS: usize = 4;
 
 /// Single durable puts a second.
 pub(crate) fn single(args: &Args, address: &str) -> Outcome<f64> {

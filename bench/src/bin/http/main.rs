@@ -3,6 +3,7 @@
 
 #![expect(clippy::cast_precision_loss, reason = "figures are for people to read")]
 
+mod herd;
 mod load;
 mod parked;
 mod redis;
@@ -42,6 +43,10 @@ struct Args {
     #[arg(long, default_value_t = 10_000)]
     parked: usize,
 
+    /// Jobs due in the same millisecond, leased and acked in batches
+    #[arg(long, default_value_t = 1_000_000)]
+    herd: usize,
+
     /// Bytes of a body
     #[arg(long, default_value_t = 256)]
     body: usize,
@@ -77,6 +82,9 @@ fn run(args: &Args) -> Outcome<()> {
             single / redis,
             batched / redis
         ))?;
+    }
+    if args.herd > 0 {
+        herd::measure(args, &binary)?;
     }
     if args.parked > 0 {
         parked::measure(args, &binary)?;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use dwell_bench::Outcome;
-use dwell_bench::http::{Connection, each, request, run};
+use dwell_bench::calls::{ack, drain as drain_all, lease, put_batch};
+use dwell_bench::http::{each, request, run};
 use dwell_bench::program::{now, seconds, share};
 use dwell_bench::redis::Redis;
 use dwell_bench::server::Server;
@@ -83,18 +84,8 @@ fn put_single(args: &Args, addresses: &[&str]) -> Outcome<()> {
 
 pub(crate) fn put_batches(args: &Args, addresses: &[&str], jobs: usize, delay: u64) -> Outcome<()> {
     let (body, size) = (text(args), args.batch);
-    let put = move |batch: usize| batch_of(batch * size, size, &format!("\"delay\":{delay}"), &body);
+    let put = move |batch: usize| put_batch(batch * size, size, &format!("\"delay\":{delay}"), &body);
     run(addresses, args.batch_connections, jobs / args.batch, put, b"HTTP/1.1 200")
-}
-
-pub(crate) fn batch_of(first: usize, jobs: usize, when: &str, body: &str) -> String {
-    let mut json = "{\"jobs\":[".to_owned();
-    for number in first..first + jobs {
-        let comma = if number == first { "" } else { "," };
-        let _ = write!(json, "{comma}{{\"topic\":\"orders\",\"id\":\"order-{number:08}\",{when},\"body\":\"{body}\"}}");
-    }
-    json.push_str("]}");
-    request("POST", "/v1/jobs", &json)
 }
 
 /// Each connection puts jobs due in a millisecond, leases as many and acks them.
@@ -105,7 +96,7 @@ fn cycle(args: &Args, addresses: &[&str], way: Way) -> Outcome<()> {
     each(addresses, connections, way.jobs(args) / size, move |mut connection, number| {
         let body = Arc::clone(&body);
         async move {
-            let put = batch_of(number * size, size, "\"delay\":1", &body);
+            let put = put_batch(number * size, size, "\"delay\":1", &body);
             connection.exchange(put.as_bytes(), b"HTTP/1.1 200").await?;
             let mut left = size;
             while left > 0 {
@@ -116,25 +107,6 @@ fn cycle(args: &Args, addresses: &[&str], way: Way) -> Outcome<()> {
             Ok(connection)
         }
     })
-}
-
-async fn lease(connection: &mut Connection, most: usize) -> Result<Vec<String>, String> {
-    let lease = request("POST", "/v1/topics/orders/lease", &format!("{{\"max\":{most},\"wait\":\"5s\"}}"));
-    let answer = connection.exchange(lease.as_bytes(), b"HTTP/1.1 200").await?;
-    let tokens = String::from_utf8_lossy(answer);
-    let tokens = tokens.split("\"token\":\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned);
-    Ok(tokens.collect())
-}
-
-async fn ack(connection: &mut Connection, tokens: &[String]) -> Result<(), String> {
-    let mut json = "{\"items\":[".to_owned();
-    for (k, token) in tokens.iter().enumerate() {
-        let _ = write!(json, "{}{{\"token\":\"{token}\",\"verb\":\"ack\"}}", if k == 0 { "" } else { "," });
-    }
-    json.push_str("]}");
-    let answer = connection.exchange(request("POST", "/v1/settle", &json).as_bytes(), b"HTTP/1.1 200").await?;
-    let lost = String::from_utf8_lossy(answer).matches("\"code\"").count();
-    if lost == 0 { Ok(()) } else { Err(format!("{lost} acks were refused")) }
 }
 
 /// Median and 99th percentile of lateness, as consumers see it, with jobs that fall due evenly; two servers.
@@ -207,23 +179,12 @@ pub(crate) fn put_at_once(args: &Args, addresses: &[&str], jobs: usize) -> Outco
     // A topic that is paused hands nothing out: what is put is due at once, and waits.
     run(addresses, 1, 1, |_| request("POST", "/v1/topics/orders/pause", "{}"), b"HTTP/1.1 200")?;
     let (body, size, due) = (text(args), args.batch, whole_now());
-    let put = move |batch: usize| batch_of(batch * size, size, &format!("\"at\":{due}"), &body);
+    let put = move |batch: usize| put_batch(batch * size, size, &format!("\"at\":{due}"), &body);
     run(addresses, args.batch_connections, jobs / args.batch, put, b"HTTP/1.1 200")
 }
 
 /// Lets a paused topic go, and consumes all of it.
 pub(crate) fn drain(args: &Args, addresses: &[&str], jobs: usize) -> Outcome<()> {
     run(addresses, 1, 1, |_| request("POST", "/v1/topics/orders/resume", "{}"), b"HTTP/1.1 200")?;
-    let left = Arc::new(std::sync::atomic::AtomicUsize::new(jobs));
-    let most = args.batch.min(1_000);
-    each(addresses, args.batch_connections, usize::MAX, move |mut connection, _| {
-        let left = Arc::clone(&left);
-        async move {
-            let tokens = lease(&mut connection, most).await?;
-            ack(&mut connection, &tokens).await?;
-            let before = left.fetch_sub(tokens.len(), std::sync::atomic::Ordering::SeqCst);
-            if before == tokens.len() { Err(DONE.to_owned()) } else { Ok(connection) }
-        }
-    })
-    .or_else(|error| if error.to_string() == DONE { Ok(()) } else { Err(error) })
+    drain_all(addresses, args.batch_connections, jobs, args.batch.min(1_000))
 }

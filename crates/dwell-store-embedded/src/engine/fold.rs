@@ -322,12 +322,6 @@ impl Engine {
         self.weight() <= self.settings.memory / 4
     }
 
-    /// Whether there is room in memory for what comes next: more than for what may stay there, which would leave none, and
-    /// still below where folding begins.
-    pub(super) fn has_room_ahead(&self) -> bool {
-        self.weight() <= self.settings.memory / 8 * 3
-    }
-
     fn is_due_within(&self, index: Index, millis: u64) -> bool {
         let slot = self.slots.get(index);
         slot.indexed != Indexed::Buried && slot.brief.due_at <= self.now.at.plus(millis)

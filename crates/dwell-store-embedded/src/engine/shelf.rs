@@ -6,19 +6,19 @@
 //! note that the copy is stale. Until the next fold that note is all that keeps the copy from coming back: so every job
 //! that comes from the shelf is looked up among the stale ones first.
 
+mod ahead;
 mod counts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use dwell_core::{LeaseFrom, Line, Priority, Timestamp, TopicPolicy, limits};
+use dwell_core::{Line, Priority, Timestamp, TopicPolicy, limits};
 
 pub(crate) use self::counts::SliceCounts;
 use super::Engine;
-use super::asking::WINDOW;
 use super::index::Indexed;
 use super::minutes::Minutes;
-use super::slots::{Index, SHELF, TOGETHER};
+use super::slots::{Index, SHELF};
 use super::stale::StaleCopies;
 use super::timers::Timer;
 use super::topic::{Rank, Topic};
@@ -318,20 +318,6 @@ impl Engine {
         Some(index)
     }
 
-    /// Takes many into memory. A slot that was written just now is not looked at before its line of memory is here.
-    fn bring_all(&mut self, jobs: Vec<Shown>) {
-        let mut jobs = jobs.into_iter();
-        while jobs.len() > 0 {
-            self.slots.look_ahead_to_ids(jobs.as_slice().iter().take(TOGETHER).filter_map(Shown::id_hash));
-            let next = jobs.by_ref().take(TOGETHER);
-            let brought: Vec<Index> = next.filter_map(|job| self.bring_unindexed(job)).collect();
-            for index in brought {
-                self.index(index);
-                self.note_near(index);
-            }
-        }
-    }
-
     /// A job that is on the shelf, or soon will be, is in memory too.
     pub(super) fn note_near(&mut self, index: Index) {
         let passes = self.passage_at(index).unwrap_or(Timestamp::MAX);
@@ -436,87 +422,6 @@ impl Engine {
     /// Asks again for what of slices the disk did not give.
     pub(super) fn retry_passages(&mut self) {
         self.shelf.passing.values_mut().for_each(Passing::try_again);
-    }
-
-    /// Asks for what of a topic is soon due, if somebody waits for it.
-    pub(super) fn bring_ahead(&mut self, id: TopicId) {
-        let Some(topic) = self.topics.get(&id) else { return };
-        if topic.slices.is_empty() || !self.is_asked_for(topic) {
-            return;
-        }
-        let wanted = self.ahead_of(topic);
-        self.shelf.wanted.extend(wanted);
-    }
-
-    /// The slices of a topic with jobs that are soon due and not in memory, unless enough are there that come before: those
-    /// that wait for their turn find out themselves what they miss.
-    pub(super) fn ahead_of(&self, topic: &Topic) -> Vec<Slice> {
-        if !self.has_room_ahead() {
-            return Vec::new();
-        }
-        let soon = self.now.at.plus(AHEAD);
-        let behind = topic.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= soon);
-        behind
-            .filter(|(slice, of)| self.near_before(topic, *slice, of.next()) < WINDOW)
-            .map(|(slice, _)| slice)
-            .collect()
-    }
-
-    /// How many jobs in memory, ready or soon due, come before what is at this place of a slice; counted as far as needed.
-    fn near_before(&self, topic: &Topic, slice: Slice, next: Place) -> usize {
-        let later = after_time(self.now.at);
-        let delayed = if later < next { topic.waiting.count(later..next, WINDOW) } else { 0 };
-        let ready = topic.ready.get(&slice.line).map_or(0, |ready| match slice.lane.place() {
-            Some(place) => ready.range(..(topic.lanes[place], next.0, next.1)).take(WINDOW).count(),
-            None => ready.len(),
-        });
-        delayed.max(ready)
-    }
-
-    /// The same for topics that somebody begins to wait for.
-    pub(super) fn bring_ahead_for(&mut self, from: &LeaseFrom) {
-        if self.shelf.view.runs.is_empty() {
-            return;
-        }
-        let topics: Vec<TopicId> = match from {
-            LeaseFrom::Pull(topics) => topics.iter().filter_map(|name| self.names.get(name).copied()).collect(),
-            LeaseFrom::Push(_) => self.topics.values().filter(|topic| !topic.slices.is_empty()).map(|t| t.id).collect(),
-            LeaseFrom::Number(_) => Vec::new(),
-        };
-        for topic in topics {
-            self.bring_ahead(topic);
-            self.wake_for_shelf(topic);
-        }
-    }
-
-    /// Whether somebody waits for jobs of a topic.
-    pub(super) fn is_asked_for(&self, topic: &Topic) -> bool {
-        let pushed = topic.policy.deliver_to.is_some() || topic.slices.keys().any(|(line, _)| *line != Line::PULL);
-        self.waiters.is_waited_for(&topic.name) || (pushed && self.waiters.has_couriers())
-    }
-
-    /// Jobs of one slice that were asked for are here. What comes after them can be asked for before they are brought.
-    pub(super) fn row_is_here(&mut self, slice: Slice, from: Place, row: &Row, until: Timestamp) {
-        let Some(topic) = self.topics.get_mut(&slice.topic) else { return };
-        let Some(of) = topic.slices.get_mut(&(slice.line, slice.lane)) else { return };
-        of.asked = false;
-        // What was dropped meanwhile from before is not in this answer.
-        if of.reached >= from {
-            let through = row.through.map_or_else(|| after_time(until), after_place);
-            of.reached = of.reached.max(through);
-            of.first = row.next.unwrap_or(Timestamp::MAX);
-        }
-        self.bring_ahead(slice.topic);
-    }
-
-    /// Brings jobs of one slice that were asked for.
-    pub(super) fn bring_row(&mut self, slice: Slice, jobs: Vec<Shown>) {
-        self.bring_all(jobs);
-        if self.topics.contains_key(&slice.topic) {
-            self.note_pushing(slice.topic);
-            self.waiters.mark(slice.topic);
-            self.wake_for_shelf(slice.topic);
-        }
     }
 
     /// Whether what is known of a job's slot is that it waits: not handed out, and in no other's hands.
