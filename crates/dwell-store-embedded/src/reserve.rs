@@ -28,6 +28,9 @@ pub(crate) const NAME: &str = "reserve";
 /// How many files are kept ready to become segments, and how many are left to folds where the disk is full.
 pub(crate) const SPARES: usize = 2;
 
+/// Where so many times as much is free as must be for puts to be taken, there is room for more spares.
+const ROOMY: u64 = 4;
+
 /// A spare that is left to the journal, which may have to begin a segment meanwhile.
 pub(crate) const ONE: usize = 1;
 
@@ -98,7 +101,16 @@ impl Reserve {
         }
         self.shared.free.store(free, Ordering::SeqCst);
         self.shared.is_told.store(true, Ordering::SeqCst);
-        self.shared.is_short.store(*held < self.size || free < self.size, Ordering::SeqCst);
+        let is_short = *held < self.size || free < self.size;
+        self.shared.is_short.store(is_short, Ordering::SeqCst);
+        drop(held);
+        // Before others are short of room, what is only handy is given up.
+        while !is_short && !self.is_roomy() && self.give_up_spare(SPARES) {}
+    }
+
+    /// Whether there is so much room that some may be used for what is only handy.
+    pub(crate) fn is_roomy(&self) -> bool {
+        self.shared.is_told.load(Ordering::SeqCst) && self.shared.free.load(Ordering::SeqCst) >= ROOMY * self.size
     }
 
     /// Whether there is too little room for more jobs.

@@ -296,7 +296,8 @@ impl Engine {
             }
             of.asked = true;
             let (from, until) = (of.reached, self.now.at.plus(super::shelf::AHEAD));
-            let (limit, bytes) = (JOBS_A_ROW, BYTES_A_ROW);
+            // Two rows may be on their way, and little memory is soon full.
+            let (limit, bytes) = (JOBS_A_ROW, BYTES_A_ROW.min(self.settings.memory / 16));
             let ready = Some(Ready { topic: topic.name.clone(), at: self.now.at, hash: self.slots.id_hash() });
             let row = RowQuestion { slices: vec![slice], from, until, limit, bytes, ready };
             self.ask(Asker::Slice { slice, from, until }, Question::Row(row));

@@ -10,9 +10,9 @@ use crate::planted::{self, Bug};
 use crate::reserve::{Reserve, RoomError as _, SPARES};
 use crate::storage::{Storage, StoredFile};
 
-/// How many segments that are free are kept as spares: more than a fold frees, so that none is made in place of one that
-/// was just thrown away.
-const ENOUGH: usize = 8;
+/// How many segments that are free are kept as spares where there is no room to make more, or plenty: as many as a fold
+/// frees and more, so that none is made in place of one that was just thrown away.
+const MANY_SPARES: usize = 8;
 
 /// How often it is looked how much room there is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -134,7 +134,7 @@ impl Spares {
         let mut kept = Shared::default();
         for name in storage.list()?.into_iter().filter(|name| name.starts_with(segment::SPARE_PREFIX)) {
             kept.made = kept.made.max(segment::parse_spare_name(&name).unwrap_or(0));
-            if reserve.spares().len() < ENOUGH && storage.open(&name)?.len()? == size {
+            if reserve.spares().len() < enough(&reserve) && storage.open(&name)?.len()? == size {
                 reserve.spares().push(name);
             } else {
                 reserve.remove_later([name]);
@@ -166,7 +166,7 @@ impl Spares {
 
     /// Makes a segment that is free into a spare; not if there are enough.
     fn keep(&self, storage: &dyn Storage, name: &str) -> io::Result<bool> {
-        if self.reserve.spares().len() >= ENOUGH {
+        if self.reserve.spares().len() >= enough(&self.reserve) {
             return Ok(false);
         }
         let spare = self.lock().next_name();
@@ -257,16 +257,25 @@ impl Spares {
     }
 }
 
+/// How many spares are kept of files that are free.
+fn enough(reserve: &Reserve) -> usize {
+    if reserve.is_short() || reserve.is_roomy() { MANY_SPARES } else { SPARES }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
-    use crate::storage::MemoryStorage;
+    use crate::storage::told::ToldStorage;
 
     const SIZE: u64 = 8_192;
 
     #[test]
-    fn segments_that_are_freed_together_are_all_used_again() {
-        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
+    fn segments_that_are_freed_together_are_all_used_again_while_there_is_room() {
+        let told = Arc::new(ToldStorage::default());
+        told.free.store(100 * SIZE, Ordering::SeqCst);
+        let storage: Arc<dyn Storage> = Arc::<ToldStorage>::clone(&told);
         let reserve = Reserve::open(Arc::clone(&storage), SIZE, SIZE);
         let spares = Spares::adopt(&*storage, SIZE, reserve.clone()).unwrap();
         let mut files = SegmentFiles::new(Arc::clone(&storage), 1, spares.clone(), Durability::Sync);
@@ -284,5 +293,14 @@ mod tests {
         // Five have become spares, which is counted as making them; none was made beside them.
         let again = (7..=10).map(|id| begin(&mut files, id)).last();
         assert_eq!(again, made.map(|made| made + 5));
+        // Those beyond what the journal needs go before there is too little room for more jobs.
+        files.free(&[], 10, None).unwrap();
+        assert_eq!(reserve.spares().len(), 6);
+        told.free.store(3 * SIZE, Ordering::SeqCst);
+        reserve.look();
+        assert_eq!((reserve.spares().len(), reserve.is_short()), (SPARES, false));
+        (11..=13).map(|id| begin(&mut files, id)).for_each(drop);
+        files.free(&[], 13, None).unwrap();
+        assert_eq!((reserve.spares().len(), reserve.leftovers().len()), (SPARES, 2));
     }
 }
