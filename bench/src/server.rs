@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::Outcome;
+use crate::{Outcome, memory};
 
 /// Builds `dwell` in release and says where it is.
 pub fn build() -> Outcome<PathBuf> {
@@ -106,9 +106,14 @@ impl Server {
         self.process.memory()
     }
 
-    /// The most that it ever held.
+    /// The most that it held since [`Server::forget_peak`], or ever.
     pub fn peak_memory(&self) -> Outcome<u64> {
         self.process.peak_memory()
+    }
+
+    /// What it held before does not count any more.
+    pub fn forget_peak(&self) -> Outcome<()> {
+        Ok(memory::forget_peak(self.process.0.id())?)
     }
 
     /// Seconds of processor time that it has used.
