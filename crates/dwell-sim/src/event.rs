@@ -9,6 +9,8 @@ pub const TOPICS: u64 = 3;
 pub const TARGETS: u64 = 2;
 /// Ids there are.
 pub const IDS: u64 = 8;
+/// Bytes of the largest bodies, which take more than a segment.
+pub const LARGEST_BODY: u64 = 40_000;
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,6 +171,7 @@ pub fn life(seed: u64) -> Vec<Event> {
         clock: chance.one_of(&[0, 0, 2]),
         large: chance.one_of(&[0, 5, 30]),
         pushed: chance.one_of(&[0, 0, 20, 60]),
+        ranks: chance.one_of(&[0, 0, 10, 50]),
     };
     (0..length).map(|_| any(&mut chance, &temper)).collect()
 }
@@ -180,6 +183,8 @@ struct Temper {
     clock: u64,
     large: u64,
     pushed: u64,
+    /// Priorities of all kinds, not just the first few.
+    ranks: u64,
 }
 
 fn any(chance: &mut Chance, temper: &Temper) -> Event {
@@ -248,7 +253,7 @@ fn op(chance: &mut Chance, temper: &Temper) -> Op {
         30..=31 => Op::Change {
             name: name(chance),
             due: chance.percent(70).then(|| due(chance)),
-            priority: chance.within(0..5),
+            priority: if chance.percent(70) { 1 + rank(chance, temper) } else { 0 },
             ttl: if chance.percent(20) { 1_000 * chance.within(1..5) } else { 0 },
             body: if chance.percent(30) { size(chance, temper) } else { 0 },
             target: if chance.percent(temper.pushed) { chance.within(0..2 + TARGETS) } else { 0 },
@@ -299,7 +304,7 @@ fn put(chance: &mut Chance, temper: &Temper) -> Put {
         name: name(chance),
         fresh: chance.percent(15),
         due: due(chance),
-        priority: chance.skewed(4),
+        priority: rank(chance, temper),
         if_exists: chance.within(0..3),
         force: chance.percent(15),
         ladder,
@@ -311,7 +316,21 @@ fn put(chance: &mut Chance, temper: &Temper) -> Put {
 }
 
 fn size(chance: &mut Chance, temper: &Temper) -> u64 {
-    if chance.percent(temper.large) { chance.within(1..9_000) } else { chance.within(1..40) }
+    if chance.percent(temper.large) {
+        let most = chance.one_of(&[9_000, 9_000, 9_000, 9_000, LARGEST_BODY]);
+        chance.within(1..most)
+    } else {
+        chance.within(1..40)
+    }
+}
+
+/// A priority: mostly one of four; more of them than have lanes of their own, and the ends of the range, in some lives.
+fn rank(chance: &mut Chance, temper: &Temper) -> u64 {
+    if chance.percent(temper.ranks) {
+        chance.one_of(&[0, 4, 5, 6, 7, 8, 9, 1_023, 1_024, 1_025, u64::from(u32::MAX) - 1, u64::from(u32::MAX)])
+    } else {
+        chance.skewed(4)
+    }
 }
 
 fn due(chance: &mut Chance) -> Due {

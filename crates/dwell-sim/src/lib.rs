@@ -11,12 +11,13 @@
 //! - [`shadow`]: what must be true; [`same`]: when two answers are the same.
 //! - [`world`]: lives it, and checks.
 //! - [`shrink`]: makes a failing life short.
-//! - [`planted`]: bugs put in on purpose, and how many lives it takes to find each.
+//! - [`planted`]: bugs put in on purpose, and how many lives it takes to find each; [`named`]: lives that show what few do.
 
 pub mod chance;
 pub mod clock;
 pub mod disk;
 pub mod event;
+pub mod named;
 pub mod planted;
 pub mod request;
 pub mod same;

@@ -8,6 +8,7 @@ use dwell_core::{Defaults, limits};
 
 use crate::clock::{Clock, SystemClock};
 use crate::format::frame::PAGE;
+use crate::format::key::Lane;
 use crate::storage::{MemoryStorage, Storage};
 
 /// Segments are at most one of so many parts of the memory for jobs.
@@ -37,6 +38,9 @@ pub struct Config {
     /// Bytes of a block of the shelf: what is read to find one job.
     #[doc(hidden)]
     pub block: usize,
+    /// How many priorities of a topic have a lane of their own on the shelf; the rest share one.
+    #[doc(hidden)]
+    pub lanes: usize,
     /// Bytes of one journal segment, whole pages.
     pub segment: u64,
     /// Start even though the wall clock is more than an hour behind what the store has seen.
@@ -97,6 +101,7 @@ impl Config {
             shelves: true,
             tail: 64 << 20,
             block: 32 << 10,
+            lanes: Lane::OWN,
             segment: 16 << 20,
             accept_clock: false,
             clock: Arc::new(SystemClock::default()),

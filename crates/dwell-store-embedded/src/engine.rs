@@ -15,6 +15,7 @@
 mod answers;
 mod arena;
 mod asking;
+mod audit;
 mod batch;
 mod command;
 mod done;
@@ -26,6 +27,7 @@ mod minutes;
 mod order;
 mod ordering;
 mod pages;
+mod recount;
 mod replay;
 mod rest;
 mod saving;
@@ -50,14 +52,15 @@ use hashbrown::HashMap;
 use timing_wheel::TimingWheel;
 
 pub(crate) use asking::{Ask, AskId};
+pub(crate) use audit::{Audit, Audited};
 pub(crate) use batch::BatchFrame;
 pub(crate) use command::Command;
 pub(crate) use fold::Turn;
 pub(crate) use minutes::minute;
 pub(crate) use ordering::Ordered;
+pub(crate) use recount::Recounted;
 pub(crate) use replay::{JobBytes, JobSight, ReplayError, Told};
 pub(crate) use saving::Unsaved;
-pub(crate) use shelf::SliceCounts;
 pub(crate) use slots::{IdHash, Lying};
 
 use self::answers::Answers;
@@ -98,6 +101,8 @@ pub(crate) struct Settings {
     pub(crate) tail: u64,
     /// Whether jobs that wait for long leave memory.
     pub(crate) shelves: bool,
+    /// How many priorities of a topic have a lane of their own on the shelf.
+    pub(crate) lanes: usize,
     /// What all chance comes from; the system's own if there is none.
     pub(crate) seed: Option<u64>,
 }
@@ -221,6 +226,7 @@ impl Engine {
         self.next_number = self.next_number.max(origin.number);
         self.batch = Batch::new(origin, self.settings.segment);
         self.batch.began_before(std::mem::take(&mut self.replaying.starts).into_iter());
+        self.replaying.passed_over = Vec::new();
         self.wheel = TimingWheel::new(now.at.as_millis());
         let (first_segment, folded) = first;
         self.folding = Folding::new(first_segment, folded);
@@ -274,8 +280,8 @@ impl Engine {
     pub(crate) fn synced(&mut self, on_disk: bool) {
         let durable = self.batch.synced(on_disk);
         let lost = self.answers.release(durable);
-        for token in lost.into_iter().filter(|_| !planted::is(Bug::LostLeaseKept)) {
-            self.give_back(token);
+        if !planted::is(Bug::LostLeaseKept) {
+            self.give_back(lost);
         }
     }
 

@@ -8,11 +8,12 @@
 //! - [`store`] is what others see: the [`dwell_core::Store`] trait on top of two threads.
 //! - `runner` is the engine's thread, `journal` the journal's; both are thin shells.
 //! - `engine` has all state and does no I/O.
-//! - `format` says what the files look like, `recovery` reads them back at start.
+//! - `format` says what the files look like, `recovery` reads them back at start, `check` looks at them.
 //! - `timeline` is the store's own time; [`clock`] is where it comes from.
 //! - [`storage`] is the one door to files.
 
 mod backup;
+mod check;
 mod dice;
 mod engine;
 mod format;
@@ -33,6 +34,7 @@ pub mod storage;
 pub mod store;
 
 pub use backup::{Backup, BackupError, backup};
+pub use check::{Checked, check, check_directory};
 pub use config::{Config, Durability, Place};
 pub use recovery::OpenError;
 pub use repair::{Dropped, Repair, RepairError, RepairOptions, Repaired, repair, repair_directory};

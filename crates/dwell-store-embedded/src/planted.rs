@@ -98,6 +98,12 @@ bugs! {
     UnreadIsNothing,
     /// A fold that is done again after it failed takes all that it had before, and frees less.
     UnfoldedTwice,
+    /// Two folds may have one sequence, by which records name them.
+    FoldsShareSequence,
+    /// Topics may be written over the file that the manifest names, as they were when folds had no sequence of their own.
+    TopicsShareName,
+    /// Of jobs that share a lane only as many are looked at as are asked for.
+    SharedLaneUnread,
 }
 
 impl Bug {

@@ -10,6 +10,8 @@
 //! notes how far the run before it came.
 
 mod ahead;
+pub(crate) mod cold_check;
+mod doubtful;
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -21,9 +23,10 @@ use dwell_core::Timestamp;
 use roaring::RoaringBitmap;
 
 use self::ahead::{Ahead, Eyes, FramePlace, MISSING, SegmentFile, Sight};
+use self::doubtful::Doubtful;
 use crate::clock::Clock;
 use crate::dice::Dice;
-use crate::engine::{Engine, JobBytes, Lying, Now, Origin, ReplayError, Settings, Told};
+use crate::engine::{Engine, JobBytes, Lying, Now, Origin, Recounted, ReplayError, Settings, Told};
 use crate::format::dead;
 use crate::format::frame::{self, Frame, FrameHeader};
 use crate::format::manifest::{self, Manifest, ManifestError};
@@ -106,6 +109,8 @@ pub(crate) struct Recovered {
     pub(crate) engine: Engine,
     pub(crate) manifest: Manifest,
     pub(crate) timeline: Timeline,
+    /// What of the cold tier had to be set right.
+    pub(crate) recounted: Option<Recounted>,
 }
 
 /// Reads everything back and makes ready for a new run.
@@ -152,6 +157,10 @@ pub(crate) fn recover(
         doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
     }
     let ids = engine.ids();
+    let recounted = cold_check::check(&**storage, &mut engine)?;
+    if recounted.is_some() {
+        engine.save_recount();
+    }
     let first = if planted::is(Bug::StartNotSynced) { last_segment + 1 } else { manifest.first_segment };
     let (jobs, table, synced) = thread::scope(|scope| {
         let synced = scope.spawn(|| sync(&**storage, first..=last_segment));
@@ -163,7 +172,37 @@ pub(crate) fn recover(
     });
     engine.name(table);
     engine.begin(origin, now, (manifest.first_segment, manifest.folded), jobs);
-    synced.map(|()| Recovered { engine, manifest, timeline })
+    synced.map(|()| Recovered { engine, manifest, timeline, recounted })
+}
+
+/// Reads everything back as a start would, and changes nothing: an engine that is only looked at, and what a start would
+/// have to set right.
+pub(crate) fn look(storage: &dyn Storage, settings: Settings) -> Result<(Engine, Option<Recounted>), OpenError> {
+    let manifest = load_manifest(storage)?;
+    let mut reading = Reading::new(storage, settings);
+    reading.topics_file(&manifest)?;
+    let last_segment = reading.segments(&manifest)?;
+    reading.check(last_segment)?;
+    let Reading { mut engine, last_sequence, mark, topics_known, .. } = reading;
+    let ids = engine.ids();
+    let recounted = cold_check::check(storage, &mut engine)?;
+    let at = Timestamp::from_millis(mark.max(manifest.mark)).unwrap_or(Timestamp::MAX);
+    let [sooner, later] = engine.shares(at);
+    let jobs = [sooner.order(), later.order()];
+    engine.name(ids.into_table());
+    let last = last_sequence.max(topics_known);
+    let origin = Origin {
+        epoch: manifest.epoch,
+        segment: last_segment + 1,
+        durable: last,
+        read: last_sequence,
+        sequence: manifest.sequence_reserved.max(last + 1),
+        number: manifest.number_reserved,
+        topic: manifest.topic_ids_reserved,
+    };
+    let now = Now { at, up: at, real: std::time::Duration::ZERO };
+    engine.begin(origin, now, (manifest.first_segment, manifest.folded), jobs);
+    Ok((engine, recounted))
 }
 
 /// The next run's number: one more than the last in its upper half, and chance in its lower. A body that happens to
@@ -267,7 +306,8 @@ impl<'a> Reading<'a> {
         }
         self.topics_known = stamp;
         self.folded = manifest.folded;
-        self.engine.replay_shelf(shelf, open_shelf(self.storage, manifest)?, &manifest.bad, manifest.folded);
+        let view = open_shelf(self.storage, manifest)?;
+        self.engine.replay_shelf(shelf, view, &manifest.bad, manifest.folded, stamp);
         Ok(())
     }
 
@@ -423,36 +463,6 @@ impl<'a> Reading<'a> {
     fn damaged(&self, name: &str, offset: usize, why: &str) -> OpenError {
         let file = self.storage.describe(name);
         OpenError::Damaged { file, offset, why: why.to_owned(), after: self.last_sequence.max(self.freed) }
-    }
-}
-
-/// A part of the journal's end that no later frame vouches for.
-///
-/// A sync that failed has failed the store, and the system may since show what never reached the disk and count it as
-/// written: a sync alone would not write it any more. So it is written again.
-struct Doubtful {
-    name: String,
-    offset: usize,
-    bytes: Vec<u8>,
-}
-
-impl Doubtful {
-    fn of(file: &SegmentFile) -> Vec<Self> {
-        let part = |from: usize, to: usize| {
-            // The file may end within the padding of its last frame.
-            let bytes = file.bytes[from..to.min(file.bytes.len())].to_vec();
-            Self { name: file.name.clone(), offset: from, bytes }
-        };
-        let header = file.header.is_ok().then(|| part(0, frame::PAGE));
-        let vouched_for = file.frames.last().map_or(0, |frame| frame.header.durable_through);
-        let first = file.frames.iter().find(|frame| frame.header.first_sequence > vouched_for);
-        header.into_iter().chain(first.map(|first| part(first.offset, file.end))).collect()
-    }
-
-    fn write_again(&self, storage: &dyn Storage) -> Result<(), OpenError> {
-        let offset = u64::try_from(self.offset).unwrap_or(u64::MAX);
-        let written = storage.open(&self.name).and_then(|file| file.write_at(offset, &self.bytes));
-        written.map_err(|error| io_error(storage, &self.name, error))
     }
 }
 

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use dwell_core::{Timestamp, TopicName};
 
 use self::journal::{Kept, Salvaged};
+pub(crate) use self::shelf::fill_lanes;
 use crate::format::frame::{self, FrameHeader};
 use crate::format::manifest::{self, CleanStop, Manifest};
 use crate::format::record::{self, TopicId, TopicRecord};

@@ -255,6 +255,7 @@ impl Runner {
             return;
         }
         self.keep_reserves();
+        self.engine.before_saving();
         if planted::is(Bug::TopicsBeforeJournal) {
             self.let_segments_go();
         }

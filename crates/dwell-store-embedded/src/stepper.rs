@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use dwell_core::Timestamp;
 
-use crate::engine::{Ask, Engine, SliceCounts};
+use crate::check;
+use crate::engine::{Ask, Engine, Recounted};
 use crate::journal::{Journal, Spares, Work};
 use crate::runner::{Event, Runner};
-use crate::shelf::read::{self, Question, Reply};
+use crate::shelf::read;
 use crate::shelf::shelver::{Shelver, Task};
 use crate::storage::Storage;
 use crate::store::Parts;
@@ -26,13 +27,14 @@ pub struct Stepper {
     /// Nobody asks here: see [`read_at_once`].
     _asks: Receiver<Ask>,
     storage: Arc<dyn Storage>,
+    recounted: Option<Recounted>,
 }
 
 impl Stepper {
     pub(crate) fn new(parts: Parts, events: Sender<Event>, spares: Spares) -> Self {
-        let Parts { runner, journal, work, shelver, tasks, asks, storage } = parts;
+        let Parts { runner, journal, work, shelver, tasks, asks, storage, recounted } = parts;
         let (runner, journal) = (Some(runner), Some((journal, work)));
-        Self { runner, journal, events, spares, shelver, tasks, _asks: asks, storage }
+        Self { runner, journal, events, spares, shelver, tasks, _asks: asks, storage, recounted }
     }
 
     /// One turn of the engine: calls, timers, waiting consumers; then the next frame, if one can go. False once it has
@@ -109,20 +111,18 @@ impl Stepper {
         busy
     }
 
-    /// Whether what the engine counts on the shelf is what is there; if not, what is wrong.
-    pub fn check_shelf(&self) -> Result<(), String> {
-        let counts = self.runner.as_ref().and_then(|runner| runner.engine.shelf_counts());
-        let Some((view, counts)) = counts else { return Ok(()) };
-        for SliceCounts { slice, copies, near, found } in counts {
-            let ranks = Question::Ranks(vec![(slice, Timestamp::MAX)]);
-            let there = read::answer(&view, &ranks);
-            if let Reply::Ranks(ranks) = there.reply
-                && (ranks != [copies] || near != found)
-            {
-                return Err(format!("{slice:?}: {ranks:?} on the shelf, not {copies}; {found} in memory, not {near}"));
-            }
+    /// Whether every live job is in exactly one order and counts are what is there; if not, what is wrong.
+    pub fn audit(&self) -> Result<(), String> {
+        let audited = self.runner.as_ref().and_then(|runner| check::audit(&runner.engine));
+        match audited {
+            Some(audited) if !audited.wrong.is_empty() => Err(audited.wrong.join("; ")),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// How many jobs a start has put back into the orders of the cold tier, or has found to be counted and not there.
+    pub fn recounted(&self) -> Option<(u64, u64)> {
+        self.recounted.map(|Recounted { found, absent }| (found, absent))
     }
 
     /// Makes one spare segment, if one is wanted.

@@ -17,7 +17,8 @@ use dwell_core::{
 use tokio::sync::{OnceCell, Semaphore, oneshot};
 
 use crate::config::{Config, Durability, Place};
-use crate::engine::{Ask, Command, Settings};
+use crate::engine::{Ask, Command, Recounted, Settings};
+use crate::format::key::Lane;
 use crate::format::manifest::Manifest;
 use crate::format::{dead, manifest, run, segment, topics};
 use crate::gauges::Gauges;
@@ -51,6 +52,7 @@ pub struct EmbeddedStore {
     spares: Spares,
     promise: String,
     kind: &'static str,
+    recounted: Option<Recounted>,
     closed: AtomicBool,
     closing: OnceCell<Result<(), StoreError>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -61,7 +63,7 @@ impl EmbeddedStore {
     /// where blocking is fine.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let (store, parts) = Self::assemble(config)?;
-        let Parts { runner, mut journal, work, mut shelver, tasks, asks, storage } = parts;
+        let Parts { runner, mut journal, work, mut shelver, tasks, asks, storage, .. } = parts;
         let (read, shelved) = (store.events.clone(), store.events.clone());
         let events = store.events.clone();
         let filler = store.spares.clone();
@@ -111,7 +113,7 @@ impl EmbeddedStore {
         recovered: Recovered,
         (spares, reserve): (Spares, Reserve),
     ) -> (Self, Parts) {
-        let Recovered { engine, manifest, timeline } = recovered;
+        let Recovered { engine, manifest, timeline, recounted } = recovered;
         let (events, inbox) = mpsc::channel();
         let (journal_work, work) = mpsc::channel();
         let (reader, asks) = mpsc::channel();
@@ -166,11 +168,22 @@ impl EmbeddedStore {
             spares,
             promise: promise(kind, config.durability),
             kind,
+            recounted,
             closed: AtomicBool::new(false),
             closing: OnceCell::new(),
             threads: Mutex::default(),
         };
-        (store, Parts { runner, journal, work, shelver, tasks, asks, storage })
+        (store, Parts { runner, journal, work, shelver, tasks, asks, storage, recounted })
+    }
+
+    /// What the start had to set right in the cold tier, for the log: jobs that an earlier build had left out of every
+    /// order, or counted though they were not there.
+    pub fn set_right(&self) -> Option<String> {
+        let Recounted { found, absent } = self.recounted?;
+        Some(format!(
+            "the cold tier was counted anew: {found} jobs were in no order and are back, {absent} were counted and are \
+             not there"
+        ))
     }
 
     /// Sends a command and awaits its answer.
@@ -226,6 +239,7 @@ pub(crate) struct Parts {
     pub(crate) tasks: Receiver<Task>,
     pub(crate) asks: Receiver<Ask>,
     pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) recounted: Option<Recounted>,
 }
 
 /// A lease under way. Dropped after it was answered and before anyone looked, it gives the jobs back.
@@ -356,6 +370,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         segment: config.segment,
         shelves: config.shelves,
         tail: config.tail,
+        lanes: config.lanes.min(Lane::OWN),
         seed: config.seed,
     }
 }

@@ -91,6 +91,12 @@ impl Model {
         (self.jobs.len(), bytes.sum(), more.sum())
     }
 
+    /// How many bytes the bodies of leased jobs have.
+    pub fn leased_bytes(&self) -> usize {
+        let leased = self.jobs.values().filter(|job| matches!(job.phase, Phase::Leased(_)));
+        leased.map(|job| job.body.len()).sum()
+    }
+
     fn both(&self, now: Timestamp) -> Now {
         Now { at: now, up: now.plus(self.fraction) }
     }

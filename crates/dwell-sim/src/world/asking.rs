@@ -12,8 +12,11 @@ use dwell_core::{
 
 use super::starting::SEGMENT;
 use super::{World, Wrong};
-use crate::event::{Due, IDS, Name, Op, Policy, Put, TARGETS, TOPICS, Verb};
+use crate::event::{Due, IDS, LARGEST_BODY, Name, Op, Policy, Put, TARGETS, TOPICS, Verb};
 use crate::request::Request;
+
+/// Turns in which all there is between jobs can be given back: a turn moves some 32 KiB.
+const MOVING_TURNS: u64 = 16;
 
 /// Bytes that a store with hardly any jobs may be reckoned to take.
 const FIXED: usize = 19 << 10;
@@ -72,11 +75,14 @@ impl World {
         }
         self.check_disk()?;
         // Where memory is short, what lies between jobs is given back turn by turn.
-        self.engine_turn()?;
-        self.engine_turn()?;
+        for turn in 0..MOVING_TURNS {
+            if turn < 2 || self.stepper.weight() > self.memory {
+                self.engine_turn()?;
+            }
+        }
         self.check_memory()?;
         if !self.reads_fail {
-            self.stepper.check_shelf().map_err(Wrong)?;
+            self.stepper.audit().map_err(Wrong)?;
         }
         for topic in (0..TOPICS).map(topic_name) {
             self.both(Request::Topic(topic.clone()))?;
@@ -109,7 +115,11 @@ impl World {
         // Some kilobytes are there without any job, and remembered ones take some; an open job takes half a kilobyte.
         let most = 2 * bytes + 1_024 * jobs + 128 * more + FIXED;
         // The last put may go beyond; so may leases, which open what was packed.
-        let allowed = self.memory.saturating_add(self.memory / 4 + 512 * jobs + 128 * more + FIXED / 2);
+        let last = usize::try_from(LARGEST_BODY).unwrap_or(0);
+        // What is leased, and the next that would be, is in memory however much it is.
+        let in_use = if self.shelves { self.shadow.model.leased_bytes() + last } else { 0 };
+        let beyond = self.memory / 4 + last + in_use + 512 * jobs + 128 * more + FIXED / 2;
+        let allowed = self.memory.saturating_add(beyond);
         let too_little = weight < bytes && !self.shelves;
         if too_little || (weight > most && weight > self.memory) || weight > allowed {
             return Err(Wrong(format!(

@@ -35,12 +35,20 @@ pub(super) fn durability(seed: u64) -> Durability {
     }
 }
 
-/// Bytes of memory jobs may take, in the life of this seed: mostly more than enough.
+/// Bytes of memory jobs may take, in the life of this seed: mostly more than enough. With a cold tier, less makes folds
+/// follow each other closely.
 pub(super) fn memory(seed: u64) -> usize {
     if shelves(seed) {
-        return 1 << 30;
+        return Chance::new(seed ^ 0x3e3).one_of(&[1 << 30, 1 << 30, 48 << 10, 96 << 10, 256 << 10]);
     }
     Chance::new(seed ^ 0x3e3).one_of(&[1 << 30, 1 << 30, 1 << 30, 22 << 10, 30 << 10, 48 << 10])
+}
+
+/// How many priorities of a topic have lanes of their own: sometimes fewer than are used. Where memory is short, what
+/// shares a lane is handed out in order only as far as there is room to look.
+fn lanes(seed: u64, memory: usize) -> usize {
+    let few = Chance::new(seed ^ 0x1a7e).one_of(&[0, 2, 7, usize::MAX]);
+    if memory < 1 << 30 { usize::MAX } else { few }
 }
 
 /// Whether jobs that wait for long leave memory, in the life of this seed.
@@ -66,6 +74,7 @@ pub(super) fn open(
         shelves,
         tail: SEGMENT,
         block: 600,
+        lanes: lanes(seed, memory),
         accept_clock: accept,
         clock: Arc::clone(clock) as Arc<_>,
         seed: Some(seed),
@@ -160,6 +169,9 @@ impl World {
 
     /// A store was started: the shadow goes back to what it has read.
     pub(super) fn take_up(&mut self, was_cut: bool) -> Result<(), Wrong> {
+        if let Some((hidden, absent)) = self.stepper.recounted() {
+            return Err(Wrong(format!("{hidden} jobs were in no order, {absent} were counted and are not there")));
+        }
         let (now, _) = self.stepper.now().unwrap_or((self.shadow.now, self.shadow.now));
         let sequence = self.stepper.last_sequence().unwrap_or(0);
         self.note(|| format!("    started at {now:?} with everything up to {sequence}"));

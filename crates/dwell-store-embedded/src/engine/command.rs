@@ -31,7 +31,7 @@ macro_rules! commands {
                         engine.answer(reply, answer);
                     })*
                     Self::Lease { request, reply } => engine.lease_or_wait(request, reply),
-                    Self::GiveBack { tokens } => tokens.into_iter().for_each(|token| engine.give_back(token)),
+                    Self::GiveBack { tokens } => engine.give_back(tokens),
                 }
             }
 

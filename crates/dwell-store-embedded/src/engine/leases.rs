@@ -174,7 +174,9 @@ impl Engine {
             }
             LeaseFrom::Push(lines) => {
                 let pushing = self.pushing.iter().filter_map(|id| self.topics.get(id));
-                let open = pushing.flat_map(|topic| {
+                // What a topic lets go, consumers have first, also one whose job is still being read.
+                let free = pushing.filter(|topic| !(topic.is_limited() && self.waiters.holds_up(&topic.name)));
+                let open = free.flat_map(|topic| {
                     let pushed = topic.pushed_lines(self.now.at).into_iter();
                     let open = pushed.filter(|line| !is_blocked(lines, &topic.name, *line));
                     open.map(|line| queue(topic.id, line))
@@ -229,16 +231,17 @@ impl Engine {
         LeasedJob { view, token }
     }
 
-    /// Releases a lease that nobody received; the attempt is uncounted.
-    pub(super) fn give_back(&mut self, token: LeaseToken) {
-        if self.failed.is_some() {
+    /// Releases leases that nobody received; the attempts are uncounted. Who waits gets its jobs once all are back.
+    pub(super) fn give_back(&mut self, tokens: Vec<LeaseToken>) {
+        if self.failed.is_some() || tokens.is_empty() {
             return;
         }
-        let release = Verdict::Release { delay: None, priority: None };
-        // A lease that is lost by now has been given back by its end.
-        if self.settle_one(Settle::new(token, release)).is_ok() {
-            self.serve();
+        for token in tokens {
+            let release = Verdict::Release { delay: None, priority: None };
+            // A lease that is lost by now has been given back by its end.
+            self.settle_one(Settle::new(token, release)).ok();
         }
+        self.serve();
     }
 
     /// Somebody asks for jobs of these topics.
@@ -275,7 +278,8 @@ enum Served {
     HeldUp,
 }
 
-fn is_blocked(lines: &PushLines, topic: &TopicName, line: Line) -> bool {
+/// Whether a courier wants nothing of this line.
+pub(super) fn is_blocked(lines: &PushLines, topic: &TopicName, line: Line) -> bool {
     if planted::is(Bug::BlockedLinesIgnored) {
         false
     } else if line == Line::PULL {

@@ -58,6 +58,8 @@ pub(super) struct Replaying {
     last: Option<(Number, Last)>,
     /// How many segments have been replayed.
     segments: usize,
+    /// Stale copies that the topics' file is thought to know.
+    pub(super) passed_over: Vec<Stale>,
     /// Their first sequences.
     pub(super) starts: Vec<(u64, u64)>,
 }
@@ -131,7 +133,8 @@ impl Engine {
             },
             Record::Topic(topic) => self.replay_topic(topic),
             // What it would be on never came to be.
-            Record::Stale(stale) if topics_known || stale.since > self.folding.folded_through() => {}
+            Record::Stale(stale) if stale.since > self.folding.folded_through() => {}
+            Record::Stale(stale) if topics_known => self.replaying.passed_over.push(stale),
             Record::Stale(stale) => self.replay_stale(&stale),
             Record::TopicGone(id) => {
                 if self.topics.contains_key(&id) && !topics_known {
@@ -170,9 +173,17 @@ impl Engine {
         slices.entry((slice.line, slice.lane)).or_insert_with(|| Box::new(OnShelf::new(0, Timestamp::MAX)))
     }
 
-    /// What is on the shelf, as of the topics' file.
-    pub(crate) fn replay_shelf(&mut self, summary: ShelfSummary, view: View, bad: &[BadPlace], folded: u64) {
+    /// What is on the shelf, as of the topics' file with this stamp.
+    pub(crate) fn replay_shelf(
+        &mut self,
+        summary: ShelfSummary,
+        view: View,
+        bad: &[BadPlace],
+        folded: u64,
+        stamp: u64,
+    ) {
         self.folding = Folding::new(0, folded);
+        self.shelf.stamp = Some(stamp);
         for (topic, lanes) in summary.lanes {
             if let Some(topic) = self.topics.get_mut(&topic) {
                 topic.lanes = lanes;

@@ -7,14 +7,12 @@
 //! that comes from the shelf is looked up among the stale ones first.
 
 mod ahead;
-mod counts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use dwell_core::{Line, Priority, Timestamp, TopicPolicy, limits};
 
-pub(crate) use self::counts::SliceCounts;
 use super::Engine;
 use super::index::Indexed;
 use super::minutes::Minutes;
@@ -136,10 +134,19 @@ pub(super) struct Shelf {
     pub(super) obsolete: Vec<String>,
     /// Whether what is to be on the shelf, or what is free of the journal, is not yet in a manifest.
     pub(super) unsaved: bool,
+    /// As of which sequence the topics were written last.
+    pub(super) stamp: Option<u64>,
     /// What could not be read, since whenever: every manifest says it again.
     pub(super) bad: BTreeSet<BadPlace>,
     /// What could not be written, until it could.
     pub(super) trouble: Option<String>,
+}
+
+impl Shelf {
+    /// Whether what the shelf is has changed, and no manifest that says so is durable yet.
+    pub(super) fn is_saving(&self) -> bool {
+        self.unsaved || self.saving.iter().any(Option::is_some)
+    }
 }
 
 /// What the shelf is once a manifest is durable.
@@ -180,10 +187,12 @@ impl Topic {
         self.lanes.iter().position(|of| *of == priority).map_or(Lane::SHARED, Lane::own)
     }
 
-    /// The same; a priority that has none gets one if there are any left.
-    pub(super) fn make_lane(&mut self, priority: Priority, phase: PhaseKind) -> Lane {
+    /// The same; a priority that has none gets one if there are any left. Once some share a lane, no other one is made: a
+    /// job that lies there already would have two.
+    pub(super) fn make_lane(&mut self, priority: Priority, phase: PhaseKind, most: usize) -> Lane {
         let known = phase == PhaseKind::Buried || self.lanes.contains(&priority);
-        if !known && self.lanes.len() < Lane::OWN {
+        let is_shared = || self.slices.keys().any(|(_, lane)| *lane == Lane::SHARED);
+        if !known && self.lanes.len() < most && !is_shared() {
             self.lanes.push(priority);
         }
         self.lane(priority, phase)
@@ -219,8 +228,9 @@ impl Topic {
     /// The slices of a line with jobs that are on the shelf only and due, each with the best rank one of them may have;
     /// without one (the shared lane) it may be any.
     pub(super) fn behind(&self, line: Line, now: Timestamp) -> impl Iterator<Item = (Option<Rank>, Slice)> {
-        let due = self.slices.range((line, Lane::own(0))..(line, Lane::BURIED));
-        let due = due.filter(move |(_, of)| of.away() > 0 && of.first <= now);
+        let all = self.slices.range((line, Lane::FIRST)..=(line, Lane::LAST));
+        let waiting = all.filter(|((_, lane), _)| *lane != Lane::BURIED);
+        let due = waiting.filter(move |(_, of)| of.away() > 0 && of.first <= now);
         due.map(|(&(line, lane), of)| {
             let (due_at, number) = of.next();
             let rank = lane.place().map(|place| (self.lanes[place], due_at, number));
@@ -378,11 +388,13 @@ impl Engine {
     /// Does to a few jobs of a slice what time has done to them; the rest of the slice comes later.
     pub(super) fn pass_row(&mut self, slice: Slice, row: Row) {
         for job in row.jobs {
-            if let Some(index) = self.bring(job)
-                && self.refresh(index)
-                && self.slots.get(index).home == SHELF
-                && self.rests(index)
-            {
+            let number = job.brief.number;
+            let Some(index) = self.bring(job) else {
+                // Somebody else has brought it, before anyone looked at what time has done to it.
+                self.slots.by_number(number).map(|index| self.refresh(index));
+                continue;
+            };
+            if self.refresh(index) && self.slots.get(index).home == SHELF && self.rests(index) {
                 self.drop_near(index);
             }
         }
@@ -414,7 +426,7 @@ impl Engine {
     /// asked of the whole topic has to wait.
     pub(super) fn is_passing(&mut self, id: TopicId) -> bool {
         self.pass_on_shelf(id);
-        let first = Slice { topic: id, line: Line::PULL, lane: Lane::own(0) };
+        let first = Slice { topic: id, line: Line::PULL, lane: Lane::FIRST };
         let of_topic = self.shelf.passing.range_mut(first..).take_while(|(slice, _)| slice.topic == id);
         of_topic.map(|(_, passing)| passing.try_again()).count() > 0
     }

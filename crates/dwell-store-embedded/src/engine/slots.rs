@@ -249,6 +249,14 @@ impl Slots {
         }
     }
 
+    /// Bytes of memory one job takes by itself.
+    pub(super) fn bytes(&self, index: Index) -> usize {
+        match &self.get(index).form {
+            Form::Packed(packed) => packed.len(),
+            Form::Open { weight, .. } => *weight as usize,
+        }
+    }
+
     /// Bytes of memory all jobs take, with what is held for jobs to come.
     pub(super) fn weight(&self) -> usize {
         let tables = self.by_number.allocation_size() + self.by_id.size();

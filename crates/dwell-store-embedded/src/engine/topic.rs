@@ -101,6 +101,11 @@ impl Topic {
             || self.shelved(false).any(|(slice, of)| pushed(slice.line) && due(of))
     }
 
+    /// Whether its policy limits how many jobs go.
+    pub(super) fn is_limited(&self) -> bool {
+        self.policy.max_in_flight.is_some() || self.policy.max_rate.is_some()
+    }
+
     /// Whether pause, `max_in_flight` and `max_rate` let one more job go.
     pub(super) fn hands_out(&mut self, now: Timestamp) -> bool {
         let in_flight = self.policy.max_in_flight.is_none_or(|max| self.leased.len() < max.get() as usize);

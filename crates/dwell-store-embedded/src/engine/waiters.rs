@@ -128,6 +128,11 @@ impl Waiters {
         }
     }
 
+    /// Whether a consumer of this topic is held up.
+    pub(super) fn holds_up(&self, topic: &TopicName) -> bool {
+        self.by_topic.get(topic).is_some_and(|queue| !queue.held_up.is_empty())
+    }
+
     /// What one asks for, if it still waits.
     pub(super) fn request(&self, id: WaiterId) -> Option<&LeaseRequest> {
         self.all.get(&id).map(|waiter| &waiter.request)

@@ -9,7 +9,7 @@ use dwell_core::{
 };
 
 use super::Engine;
-use super::slots::Index;
+use super::slots::{Index, SHELVING};
 use super::topic::{Topic, after};
 use crate::format::record::{self, Cause, GoneCause, TopicId};
 use crate::planted::{self, Bug};
@@ -137,7 +137,10 @@ impl Engine {
         let away = self.topics[&id].away(false) + self.topics[&id].away(true);
         let removed = jobs.len() as u64 + away;
         for index in jobs {
+            // A copy that is on its way to the shelf may never get there, and must not be counted as if it had.
+            let copy = if self.slots.get(index).home == SHELVING { self.copy_of(index) } else { None };
             self.remove(index);
+            self.note_stale(copy);
         }
         let topic = self.topics.remove(&id).expect("looked at just now");
         let promotion = topic.promotion.map(|(_, timer)| timer);

@@ -11,30 +11,40 @@ pub(crate) type Place = (Timestamp, Number);
 /// One of a line's rows of jobs: those of one priority, of all other priorities together, or the buried ones.
 ///
 /// A topic gives each of the first priorities it shelves a lane of its own; the rest share one. So what is due is taken
-/// from the shelf in the order it is handed out in, without a look at what lies behind.
+/// from the shelf in the order it is handed out in, without a look at what lies behind. The shared lane is in order of due
+/// times only: what is due there is brought before anything of its priorities is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane(u8);
 
 impl Lane {
     /// How many priorities of a topic have a lane of their own.
-    pub(crate) const OWN: usize = 7;
+    pub(crate) const OWN: usize = 254;
     /// The lane of all other priorities.
     pub(crate) const SHARED: Self = Self(7);
     /// The lane of buried jobs.
     pub(crate) const BURIED: Self = Self(8);
+    /// No lane comes before this one, or after the other one.
+    pub(crate) const FIRST: Self = Self(0);
+    pub(crate) const LAST: Self = Self(u8::MAX);
 
-    /// The lane of a topic's priority that has this place among those with lanes of their own.
+    /// The lane of a topic's priority that has this place among those with lanes of their own. They lie around the two
+    /// others, which have had their bytes since there were seven.
     pub(crate) fn own(place: usize) -> Self {
-        u8::try_from(place).map_or(Self::SHARED, |place| Self(place.min(Self::SHARED.0)))
+        let index = if place < usize::from(Self::SHARED.0) { place } else { place + 2 };
+        u8::try_from(index).map_or(Self::SHARED, Self)
     }
 
     /// The place of its priority among those with lanes of their own, if it is one of those.
     pub(crate) fn place(self) -> Option<usize> {
-        (self < Self::SHARED).then_some(usize::from(self.0))
+        match self {
+            Self::SHARED | Self::BURIED => None,
+            Self(index) if index < Self::SHARED.0 => Some(usize::from(index)),
+            Self(index) => Some(usize::from(index) - 2),
+        }
     }
 
-    pub(crate) fn from_index(index: u8) -> Option<Self> {
-        (index <= Self::BURIED.0).then_some(Self(index))
+    pub(crate) fn from_index(index: u8) -> Self {
+        Self(index)
     }
 
     pub(crate) fn index(self) -> u8 {
@@ -101,7 +111,7 @@ pub(crate) struct Stale {
 /// A line, then a lane, in three bytes.
 pub(crate) fn line_and_lane(reader: &mut Reader<'_>) -> Result<(Line, Lane), Damage> {
     let line = Line::from_index(reader.u16()?).ok_or_else(|| reader.invalid("line"))?;
-    let lane = Lane::from_index(reader.u8()?).ok_or_else(|| reader.invalid("lane"))?;
+    let lane = Lane::from_index(reader.u8()?);
     Ok((line, lane))
 }
 
@@ -123,5 +133,22 @@ pub(crate) fn after_time(at: Timestamp) -> Place {
     match Timestamp::from_millis(at.as_millis().saturating_add(1)) {
         Ok(at) => (at, first_place().1),
         Err(_) => (Timestamp::MAX, Number::new(limits::NUMBER_END - 1).expect("the largest number is one")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_has_a_lane_of_its_own() {
+        for place in 0..Lane::OWN {
+            let lane = Lane::own(place);
+            assert_eq!(lane.place(), Some(place));
+            assert_eq!(Lane::from_index(lane.index()), lane);
+        }
+        assert_eq!((Lane::own(0).index(), Lane::own(6).index(), Lane::own(7).index()), (0, 6, 9));
+        assert_eq!(Lane::own(Lane::OWN), Lane::SHARED);
+        assert_eq!((Lane::SHARED.place(), Lane::BURIED.place()), (None, None));
     }
 }

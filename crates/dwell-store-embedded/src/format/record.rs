@@ -240,6 +240,12 @@ pub(crate) fn encode_topic_gone(out: &mut Vec<u8>, id: TopicId) {
     put_varint(out, id.0.into());
 }
 
+/// Appends a record that changes nothing: the topic that no store ever has is gone. It takes a sequence, for what needs
+/// one that nothing else has.
+pub(crate) fn encode_no_op(out: &mut Vec<u8>) {
+    encode_topic_gone(out, TopicId(0));
+}
+
 /// Appends a [`Record::Stale`].
 pub(crate) fn encode_stale(out: &mut Vec<u8>, stale: &Stale) {
     let Stale { key: Key { slice, due_at, number }, version, since } = stale;
@@ -335,7 +341,7 @@ pub(crate) fn slice(reader: &mut Reader<'_>) -> Result<Slice, Damage> {
     let topic = TopicId(reader.varint_u32()?);
     let line = u16::try_from(reader.varint()?).ok().and_then(Line::from_index);
     let line = line.ok_or_else(|| reader.invalid("line"))?;
-    let lane = Lane::from_index(reader.u8()?).ok_or_else(|| reader.invalid("lane"))?;
+    let lane = Lane::from_index(reader.u8()?);
     Ok(Slice { topic, line, lane })
 }
 

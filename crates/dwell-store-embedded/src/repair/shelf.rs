@@ -1,7 +1,7 @@
 //! What can be read of the shelf: whole runs are taken over, with more of their jobs marked as gone; a run whose tables
 //! cannot be read is written anew from its blocks.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
@@ -312,6 +312,29 @@ fn copy(from: &dyn Storage, to: &dyn Storage, name: &str) -> io::Result<()> {
     }
 }
 
+/// Gives each lane the priority that was found there. Lanes without any belong to priorities that nobody uses.
+pub(crate) fn fill_lanes(lanes: &mut Vec<Priority>, found: &BTreeMap<usize, Priority>) {
+    let mut used: BTreeSet<Priority> = found.values().copied().collect();
+    for (place, priority) in lanes.iter_mut().enumerate() {
+        match found.get(&place) {
+            Some(of) => *priority = *of,
+            None if used.contains(priority) => *priority = unused(&used),
+            None => {}
+        }
+        used.insert(*priority);
+    }
+    for place in lanes.len()..found.last_key_value().map_or(0, |(last, _)| last + 1) {
+        let priority = found.get(&place).copied().unwrap_or_else(|| unused(&used));
+        used.insert(priority);
+        lanes.push(priority);
+    }
+}
+
+fn unused(used: &BTreeSet<Priority>) -> Priority {
+    let free = (0..=u32::MAX).rev().map(Priority).find(|priority| !used.contains(priority));
+    free.expect("a topic has a few hundred lanes at the most")
+}
+
 /// How many jobs there are of each slice.
 #[derive(Default)]
 struct Counts {
@@ -339,15 +362,7 @@ impl Counts {
     fn summary(self, journal: &Salvaged) -> ShelfSummary {
         let mut lanes = journal.lanes.clone();
         for (topic, found) in self.lanes {
-            let known = lanes.entry(topic).or_default();
-            for (place, priority) in found {
-                // Lanes that nobody has a job on belong to priorities that nobody uses.
-                while known.len() <= place {
-                    let unused = u32::try_from(known.len()).map_or(u32::MAX, |place| u32::MAX - place);
-                    known.push(Priority(unused));
-                }
-                known[place] = priority;
-            }
+            fill_lanes(lanes.entry(topic).or_default(), &found);
         }
         lanes.retain(|topic, _| journal.topics.contains_key(topic));
         let slices = self.slices.into_iter().map(|(slice, (jobs, first))| SliceSummary {

@@ -13,6 +13,7 @@ mod failing;
 mod failing_reads;
 mod faulty;
 mod full_disk;
+mod hidden_job;
 mod kill;
 mod overtaking;
 mod pressure;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dwell_core::{Store, Timestamp};
 use dwell_store_embedded::clock::Clock;
 use dwell_store_embedded::storage::MemoryStorage;
-use dwell_store_embedded::{Config, EmbeddedStore, Place};
+use dwell_store_embedded::{Config, EmbeddedStore, Place, check, check_directory};
 use dwell_store_testkit::{Ending, FakeClock, Restart, Setup, Subject, TestClock};
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -111,12 +111,23 @@ fn subject(config: Config, directory: Option<TempDir>, setup: &Setup) -> Subject
                 // The store that was ended still has the lock of its directory: the next one gets a copy.
                 Place::Directory(directory) => Place::Directory(copy(directory)),
             };
+            assert_in_order(&config.place);
             let store = open(&config);
             *running.lock().expect("nobody panics here") = (config, Arc::clone(&store));
             store
         })
     });
     Subject { store, clock: Arc::new(Hand { clock, _directory: directory }), restart: Some(restart) }
+}
+
+/// Every job is in exactly one order, and counts are what is there, as a start will read it.
+fn assert_in_order(place: &Place) {
+    let checked = match place {
+        Place::Storage(storage) => check(&**storage),
+        Place::Directory(directory) => check_directory(directory),
+    };
+    let checked = checked.expect("what was stored can be read");
+    assert!(checked.is_good(), "{checked:?}");
 }
 
 fn open(config: &Config) -> Arc<dyn Store> {

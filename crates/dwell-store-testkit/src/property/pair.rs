@@ -128,7 +128,7 @@ impl Pair {
         });
         let (ttl, ttr) = (ttl.map(|ttl| self.ttl(ttl)), ttr.map(|ttr| self.ttr(ttr)));
         let new = NewJob {
-            priority: Priority((*priority).into()),
+            priority: rank(*priority),
             options: Options { ttr, retry, ttl, deliver_to: None },
             if_exists: [IfExists::Replace, IfExists::Keep, IfExists::Reject][usize::from(*if_exists)],
             force: *force,
@@ -182,13 +182,10 @@ impl Pair {
         let verdict = match verb {
             Verb::Ack => Verdict::Ack,
             Verb::Nack(delay) => Verdict::Nack { error: None, delay: delay.map(|units| self.delay(units)) },
-            Verb::Release(delay, priority) => Verdict::Release {
-                delay: delay.map(|units| self.delay(units)),
-                priority: priority.map(|priority| Priority(priority.into())),
-            },
-            Verb::Bury(priority) => {
-                Verdict::Bury { reason: None, priority: priority.map(|priority| Priority(priority.into())) }
+            Verb::Release(delay, priority) => {
+                Verdict::Release { delay: delay.map(|units| self.delay(units)), priority: priority.map(rank) }
             }
+            Verb::Bury(priority) => Verdict::Bury { reason: None, priority: priority.map(rank) },
             Verb::Extend(ttr) => Verdict::Extend { ttr: ttr.map(|ttr| self.ttr(ttr)) },
         };
         let expected = self.model.settle(self.now, vec![Settle::new(model, verdict.clone())]);
@@ -202,7 +199,7 @@ impl Pair {
         };
         let change = Change {
             when: when.map(|when| self.when(when)),
-            priority: priority.map(|priority| Priority(priority.into())),
+            priority: priority.map(rank),
             ttl: match ttl {
                 None => Edit::Keep,
                 Some(0) => Edit::Clear,
@@ -329,4 +326,9 @@ fn topic_name(index: u8) -> TopicName {
 
 fn id(index: u8) -> JobId {
     JobId::new(&format!("job-{index}")).expect("a good id")
+}
+
+/// The last small number stands for the last priority there is.
+fn rank(small: u8) -> Priority {
+    Priority(if small == u8::MAX { u32::MAX } else { small.into() })
 }

@@ -188,7 +188,7 @@ pub(super) fn any() -> impl Strategy<Value = Step> {
             .prop_map(|(topic, max, ttr, auto_ack)| Step::Lease { topic, max, ttr, auto_ack }),
         1 => name().prop_map(|job| Step::LeaseNumber { job }),
         8 => (0..6u8, verb()).prop_map(|(lease, verb)| Step::Settle { lease, verb }),
-        3 => (name(), maybe(due()), maybe(0..4u8), maybe(0..5u8), if_match(), prop::bool::weighted(0.2)).prop_map(
+        3 => (name(), maybe(due()), maybe(rank()), maybe(0..5u8), if_match(), prop::bool::weighted(0.2)).prop_map(
             |(job, when, priority, ttl, if_match, force)| Step::Change { job, when, priority, ttl, if_match, force }
         ),
         3 => (name(), if_match(), prop::bool::weighted(0.2))
@@ -209,7 +209,7 @@ pub(super) fn any() -> impl Strategy<Value = Step> {
 }
 
 fn put() -> impl Strategy<Value = Step> {
-    let first = (name(), due(), 0..4u8, 0..3u8, if_match(), prop::bool::weighted(0.2));
+    let first = (name(), due(), rank(), 0..3u8, if_match(), prop::bool::weighted(0.2));
     let second = (maybe(prop::collection::vec(0..4u8, 1..4)), maybe(1..6u8), maybe(1..6u8));
     (first, second).prop_map(|((job, when, priority, if_exists, if_match, force), (ladder, ttl, ttr))| Step::Put {
         job,
@@ -232,6 +232,11 @@ fn verb() -> impl Strategy<Value = Verb> {
         2 => maybe(0..4u8).prop_map(Verb::Bury),
         2 => maybe(1..6u8).prop_map(Verb::Extend),
     ]
+}
+
+/// A priority: mostly one of four, sometimes one of more than a few, the last one among them.
+fn rank() -> impl Strategy<Value = u8> {
+    prop_oneof![3 => 0..4u8, 1 => 4..12u8, 1 => Just(u8::MAX)]
 }
 
 fn name() -> impl Strategy<Value = Name> {

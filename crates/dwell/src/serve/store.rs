@@ -40,6 +40,9 @@ pub(super) async fn open(settings: &Settings) -> Result<Opened, Exit> {
         movable = Some(Arc::new(move |millis| clock.advance(millis)));
     }
     let store = EmbeddedStore::open(&config).map_err(not_opened)?;
+    if let Some(what) = store.set_right() {
+        tracing::warn!("{what}; see \"A job that was there and never came\" in docs/reliability.md");
+    }
     Ok((Arc::new(store), movable))
 }
 

@@ -5,13 +5,15 @@ use dwell_core::{
     State, TimelineQuery, Timestamp, TopicName, TopicsQuery,
 };
 
+use super::super::leases::is_blocked;
 use super::super::looks;
 use super::super::topic::Topic;
 use super::super::{Command, Engine};
-use super::{Known, Missing};
+use super::{Known, Missing, WINDOW};
 use crate::format::key::{Slice, after_time, first_place};
 use crate::format::record::TopicId;
 use crate::format::run::id_hash;
+use crate::planted::{self, Bug};
 
 impl Command {
     /// What of the shelf is needed before this can be carried out on memory alone.
@@ -146,8 +148,11 @@ impl Engine {
         })
     }
 
-    /// A slice of which more must be in memory before so many jobs of a line can be handed out in order.
+    /// A slice of which more must be in memory before so many jobs of a line can be handed out in order. What is due on
+    /// the shared lane may be of any of its priorities: as much of it as memory has room for is looked at first.
     fn short_of(&self, topic: &Topic, line: Line, jobs: usize) -> Option<Slice> {
+        let looks = self.has_room_ahead() && !planted::is(Bug::SharedLaneUnread);
+        let shared_jobs = if looks { WINDOW.max(jobs) } else { jobs };
         topic.behind(line, self.now.at).find_map(|(rank, slice)| {
             let ready = topic.ready.get(&line);
             let before = match (ready, rank) {
@@ -155,10 +160,11 @@ impl Engine {
                 (Some(ready), Some(rank)) => ready.range(..rank).take(jobs).count(),
                 (Some(ready), None) => {
                     let shared = ready.keys().filter(|(priority, ..)| !topic.lanes.contains(priority));
-                    shared.take(jobs).count()
+                    shared.take(shared_jobs).count()
                 }
             };
-            (before < jobs).then_some(slice)
+            let enough = if rank.is_some() { jobs } else { shared_jobs };
+            (before < enough).then_some(slice)
         })
     }
 
@@ -193,8 +199,9 @@ impl Engine {
                 let open = topics.filter(|topic| topic.lets_go(self.now.at));
                 let jobs = jobs.min(lines.per_line.max(1) as usize);
                 open.flat_map(|topic| {
-                    let lines = topic.pushed_lines(self.now.at);
-                    lines.into_iter().filter_map(|line| self.short_of(topic, line, jobs)).collect::<Vec<_>>()
+                    let pushed = topic.pushed_lines(self.now.at).into_iter();
+                    let open = pushed.filter(|line| !is_blocked(lines, &topic.name, *line));
+                    open.filter_map(|line| self.short_of(topic, line, jobs)).collect::<Vec<_>>()
                 })
                 .collect()
             }

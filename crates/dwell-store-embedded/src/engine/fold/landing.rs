@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Collected, Engine, Step};
+use super::{Collected, Engine, PATIENCE, SHORT_PATIENCE, Step, USELESS};
 use crate::engine::index::Indexed;
 use crate::engine::shelf::Saving;
 use crate::engine::slots::SHELF;
@@ -97,5 +97,39 @@ impl Engine {
             }
             self.folding.dropping.push((index, number));
         }
+    }
+
+    /// What was collected could not be put onto the shelf: it is as if it had never been collected.
+    fn unfold(&mut self) {
+        self.folding.step = Step::Rest;
+        let waited_for = self.room.is_short && self.folding.failures < USELESS;
+        self.folding.not_before = self.now.real + if waited_for { SHORT_PATIENCE } else { PATIENCE };
+        self.folding.failures = self.folding.failures.saturating_add(1);
+        for slice in std::mem::take(&mut self.folding.noted) {
+            if let Some(of) = self.slice_mut(slice) {
+                of.stale.failed();
+            }
+        }
+        self.folding.cleared.clear();
+        self.folding.flown.clear();
+        for Collected { index, number, home } in std::mem::take(&mut self.folding.collected) {
+            let Some(slot) = self.slots.peek(index) else { continue };
+            if slot.brief.number != number || slot.home != SHELVING {
+                continue;
+            }
+            let (brief, id, indexed) = (slot.brief, slot.topic, slot.indexed);
+            let topic = self.topics.get_mut(&id).expect("every job has a topic");
+            topic.count_clean(&brief, |of| {
+                of.copies -= 1;
+                of.near -= 1;
+            });
+            if indexed != Indexed::Buried {
+                topic.minutes.add(brief.due_at, 1);
+                self.minutes.add(brief.due_at, 1);
+                self.shelf.minutes.remove(brief.due_at);
+            }
+            self.slots.get_mut(index).home = if planted::is(Bug::UnfoldedTwice) { 0 } else { home };
+        }
+        self.retry_for_fold();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, Step, USELESS};
+use super::{Engine, USELESS};
 use crate::engine::Command;
 use crate::reserve::SPARES;
 
@@ -54,12 +54,10 @@ impl Engine {
     /// Whether puts should wait for what is being freed.
     pub(crate) fn is_pressed(&self) -> bool {
         // Something is on its way that makes room.
-        let folding = !matches!(self.folding.step, Step::Rest)
-            || self.folding.is_flying()
+        let folding = self.folding.is_under_way()
             || !self.folding.dropping.is_empty()
-            || self.shelf.unsaved
+            || self.shelf.is_saving()
             || self.is_moving()
-            || self.shelf.saving.iter().any(Option::is_some)
             || self.wants_folding().is_some();
         !self.is_simulated()
             && folding
@@ -73,10 +71,8 @@ impl Engine {
     /// Whether everything should wait for what is being freed: where there is little room, more segments than can be
     /// freed would take the last of it.
     pub(crate) fn is_held_up(&self) -> bool {
-        let frees = !matches!(self.folding.step, Step::Rest)
-            || self.folding.is_flying()
-            || self.shelf.unsaved
-            || self.shelf.saving.iter().any(Option::is_some)
+        let frees = self.folding.is_under_way()
+            || self.shelf.is_saving()
             || self.folds_again_at().is_some()
             || self.wants_folding().is_some();
         let healthy = self.failed.is_none() && !self.closing;

@@ -38,7 +38,7 @@ impl Engine {
 
     /// Whether there is room in memory for what comes next: more than for what may stay there, which would leave none, and
     /// still below where folding begins.
-    fn has_room_ahead(&self) -> bool {
+    pub(in crate::engine) fn has_room_ahead(&self) -> bool {
         self.weight() <= self.settings.memory / 8 * 3
     }
 

@@ -6,10 +6,14 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
+use dwell_store_embedded::storage::OpenDirError;
+use dwell_store_embedded::{OpenError, check_directory};
 use rustix::process::{Resource, getrlimit};
 use tokio::time::Instant;
 
 use super::Finding;
+use crate::output;
+use crate::verbs::repair::what_is_wrong;
 
 /// Where a server's data is unless it is told otherwise.
 const USUAL: &str = "dwell-data";
@@ -29,7 +33,10 @@ const SYNCS: usize = 20;
 pub(super) fn check(directory: Option<&Path>) -> Vec<Finding> {
     let mut findings = vec![handles()];
     match directory {
-        Some(directory) => findings.extend(disk(directory)),
+        Some(directory) => {
+            findings.extend(disk(directory));
+            findings.push(jobs(directory));
+        }
         None if Path::new(USUAL).is_dir() => findings.extend(disk(Path::new(USUAL))),
         None => {
             let said = "no ./dwell-data here; --data-dir DIR looks at the disk of a server on this machine";
@@ -77,6 +84,26 @@ fn room(directory: &Path, free: u64) -> Finding {
     let said = format!("{} MiB are free under {}", free >> 20, directory.display());
     let found = if free < LITTLE { Err(format!("{said}; make room, or puts will be refused")) } else { Ok(said) };
     Finding::of("disk", found)
+}
+
+/// Whether every job in there is where it will be found. A directory that a server uses is not looked into.
+fn jobs(directory: &Path) -> Finding {
+    const CHECK: &str = "jobs";
+    match check_directory(directory) {
+        Ok(checked) => {
+            let (jobs, topics) = (output::counted(checked.jobs, "job"), output::counted(checked.topics, "topic"));
+            let good = format!("{jobs} of {topics}, each in exactly one order");
+            Finding::of(CHECK, what_is_wrong(&checked).map_or(Ok(good), Err))
+        }
+        Err(OpenError::Directory(OpenDirError::InUse { .. })) => Finding::note(
+            CHECK,
+            "a server is using them; once it has stopped, dwell repair DIR --check looks at each".to_owned(),
+        ),
+        Err(OpenError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            Finding::note(CHECK, "there are none yet".to_owned())
+        }
+        Err(error) => Finding::of(CHECK, Err(error.to_string())),
+    }
 }
 
 /// What is in there is for its owner alone.
