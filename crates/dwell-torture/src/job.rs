@@ -67,9 +67,16 @@ impl Key {
         (self.roll(4, 25) == 0 && !self.is_cancelled()).then(|| self.roll(5, SOON))
     }
 
-    /// Its body, as JSON: its name and some filling, whose length differs.
+    /// Its priority: one of some, the ends of the range among them.
+    pub(crate) fn priority(self) -> u32 {
+        let priorities = [0, 1, 2, 1_023, 1_024, 1_024, 1_024, 1_025, 70_000, u32::MAX];
+        priorities[usize::try_from(self.roll(7, priorities.len() as u64)).unwrap_or_default()]
+    }
+
+    /// Its body, as JSON: its name and some filling, whose length differs; one in a hundred is large.
     pub(crate) fn body(self) -> String {
-        let filling = usize::try_from(self.roll(6, 12)).unwrap_or_default();
+        let filling = if self.roll(8, 100) == 0 { 562 } else { self.roll(6, 12) };
+        let filling = usize::try_from(filling).unwrap_or_default();
         format!("{{\"job\":\"{self}\",\"filling\":\"{}\"}}", "abcdefghijklmnop".repeat(filling))
     }
 

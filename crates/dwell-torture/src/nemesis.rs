@@ -2,6 +2,7 @@
 
 mod calls;
 mod clocks;
+mod cold_kills;
 mod corruptions;
 mod damage;
 mod dead_disk;
@@ -21,6 +22,8 @@ use crate::run::{Expected, Options};
 pub(crate) enum Nemesis {
     /// `kill -9`, over and over
     Kills(kills::Args),
+    /// `kill -9` while jobs move to the cold tier, a directory a round
+    ColdKills(cold_kills::Args),
     /// Power cuts of a file system under load
     PowerCuts(power_cuts::Args),
     /// System calls that fail, the first, the second, … of each kind
@@ -61,6 +64,7 @@ impl Nemesis {
     pub(crate) async fn run(&self, options: &Options) -> Outcome<bool> {
         match self {
             Self::Kills(args) => kills::run(args, options).await,
+            Self::ColdKills(args) => cold_kills::run(args, options).await,
             Self::PowerCuts(args) => power_cuts::run(args, options).await,
             Self::Calls(args) => calls::run(args, options).await,
             Self::DeadDisk(args) => dead_disk::run(args, options).await,
@@ -85,6 +89,8 @@ pub(crate) async fn all_in_short(options: &Options) -> Outcome<bool> {
         (cuts(2), planted("SkippedSync", Expected::Lost)),
         (kills(4), planted("LeaseNotLogged", Expected::DoubleLease)),
         (kills(20), options.clone()),
+        (kills(10), Options { memory: Some("1MiB".to_owned()), ..options.clone() }),
+        (Nemesis::ColdKills(cold_kills::Args { count: 10 }), options.clone()),
         (cuts(10), options.clone()),
         (Nemesis::Calls(calls::Args::up_to(30)), options.clone()),
         (Nemesis::Freezes(freezes::Args { count: 2 }), options.clone()),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use dwell_store_embedded::check_directory;
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -28,6 +29,9 @@ pub(crate) struct Options {
     /// How durable an answer is, as `dwell serve` takes it
     #[arg(long, global = true)]
     pub(crate) durability: Option<String>,
+    /// Memory for jobs, as `dwell serve` takes it; with little of it they go to the cold tier [default: 4GiB]
+    #[arg(long, global = true)]
+    pub(crate) memory: Option<String>,
     /// A bug to plant; only a server built with the workspace's tests has any
     #[arg(long, global = true)]
     pub(crate) planted: Option<String>,
@@ -86,12 +90,15 @@ pub(crate) struct Stage {
     pub(crate) server: Option<Server>,
     pub(crate) fleet: Fleet,
     loaded: Duration,
+    /// What was found in the files of a server that had ended.
+    disorder: Vec<String>,
 }
 
 impl Run {
     pub(crate) fn new(name: &str, load: Load, options: &Options) -> Outcome<Self> {
         let place = tempfile::Builder::new().prefix("dwell-torture-").tempdir_in(options.place())?;
-        let mut flags = vec!["--memory".to_owned(), "4GiB".to_owned()];
+        let memory = options.memory.clone().unwrap_or_else(|| "4GiB".to_owned());
+        let mut flags = vec!["--memory".to_owned(), memory];
         flags.extend(options.durability.iter().flat_map(|mode| ["--durability".to_owned(), mode.clone()]));
         let planted = options.planted.iter().map(|bug| ("DWELL_PLANTED_BUG".to_owned(), bug.clone()));
         let recipe = Recipe {
@@ -153,7 +160,14 @@ impl Run {
         self.round += 1;
         let history = History::create(&self.place.path().join("history"), self.round, self.clock)?;
         let fleet = Fleet::new(self.round, self.load, history, self.clock);
-        Ok(Stage { clock: self.clock, recipe: self.recipe.clone(), server: None, fleet, loaded: Duration::ZERO })
+        Ok(Stage {
+            clock: self.clock,
+            recipe: self.recipe.clone(),
+            server: None,
+            fleet,
+            loaded: Duration::ZERO,
+            disorder: Vec::new(),
+        })
     }
 
     /// A round ends: everything is consumed and judged. A server must be there.
@@ -166,6 +180,9 @@ impl Run {
         let mut report = checker::check(&path)?;
         if !self.reads_fail {
             report.was_readable();
+        }
+        for found in stage.disorder {
+            report.wrong(Wrong::Disorder, || found);
         }
         // One history is enough to look into; where something is to go wrong, none is needed.
         if !report.is_clean() && self.report.is_clean() && self.expect.is_none() {
@@ -247,7 +264,19 @@ impl Stage {
     pub(crate) fn kill(&mut self) -> Outcome<()> {
         let mut server = self.server.take().ok_or("there is no server")?;
         self.fleet.server_is_gone();
-        server.process.kill()
+        server.process.kill()?;
+        self.check_files();
+        Ok(())
+    }
+
+    /// Looks whether every job in the files is in exactly one order, and counts are what is there. What cannot be read is
+    /// found by the next start.
+    fn check_files(&mut self) {
+        if let Ok(checked) = check_directory(&self.recipe.data)
+            && !checked.is_good()
+        {
+            self.disorder.push(format!("{checked:?}"));
+        }
     }
 
     /// Asks the server to end, and waits until it has.
@@ -256,6 +285,7 @@ impl Stage {
         let mut server = self.server.take().ok_or("there is no server")?;
         server.process.signal(Signal::TERM)?;
         let status = server.process.0.wait()?;
+        self.check_files();
         if status.success() { Ok(()) } else { Err(format!("asked to stop, the server ended with {status}").into()) }
     }
 }

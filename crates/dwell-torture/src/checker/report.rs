@@ -28,6 +28,8 @@ pub(crate) enum Wrong {
     AfterFailure,
     /// The server's time went back.
     TimeFell,
+    /// A job in the files is in no order, or a count is not what is there.
+    Disorder,
     /// A full disk broke more than puts.
     NotGraceful,
     /// An answer that makes no sense.
@@ -166,6 +168,7 @@ impl fmt::Display for Wrong {
             Self::Changed => "changed",
             Self::AfterFailure => "answered after a failure",
             Self::TimeFell => "time went back",
+            Self::Disorder => "in no order, or counted wrongly",
             Self::NotGraceful => "not graceful on a full disk",
             Self::Odd => "odd answers",
         })

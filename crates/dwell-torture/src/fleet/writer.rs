@@ -111,6 +111,7 @@ fn ask(key: Key, body: &RawValue) -> PutJob<'_> {
         topic: Some(Cow::Borrowed(key.topic())),
         id: Some(Cow::Owned(key.to_string())),
         delay: Some(Millis(key.delay())),
+        priority: Some(key.priority()),
         body: Some(body),
         retry: Some(Retry { attempts: Some(1_000_000), backoff: Some(backoff) }),
         ..PutJob::default()
