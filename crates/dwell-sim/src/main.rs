@@ -171,6 +171,8 @@ fn add(total: &Mutex<(u64, Tally)>, tally: &Tally) {
     sum.images += tally.images;
     sum.unreadable += tally.unreadable;
     sum.time += tally.time;
+    // The same in whatever order lives end.
+    sum.trace = sum.trace.wrapping_add(tally.trace);
     sum.disk.writes += tally.disk.writes;
     sum.disk.syncs += tally.disk.syncs;
     sum.disk.faults += tally.disk.faults;
@@ -181,7 +183,8 @@ fn add(total: &Mutex<(u64, Tally)>, tally: &Tally) {
 fn summary(lives: u64, tally: &Tally, seconds: f64) -> String {
     format!(
         "{lives} lives in {seconds:.0} s ({:.0} a second): {} events, {} answers, {} starts, {} power cuts, \
-         {} images, {} failed disk calls, {} calls told that the shelf cannot be read, {:.1} days of simulated time",
+         {} images, {} failed disk calls, {} calls told that the shelf cannot be read, {:.1} days of simulated time; \
+         digest of all answers {:016x}",
         lives as f64 / seconds,
         tally.events,
         tally.answers,
@@ -190,7 +193,8 @@ fn summary(lives: u64, tally: &Tally, seconds: f64) -> String {
         tally.images,
         tally.disk.faults,
         tally.unreadable,
-        tally.time as f64 / 86_400_000.0
+        tally.time as f64 / 86_400_000.0,
+        tally.trace
     )
 }
 

@@ -110,7 +110,10 @@ impl Engine {
     fn serve_one(&mut self, id: WaiterId) -> Served {
         let Some(request) = self.waiters.request(id).cloned() else { return Served::Gone };
         let leased = self.lease(&request);
-        self.waiters.hold_up(id, leased.is_none());
+        let was_held_up = self.waiters.hold_up(id, leased.is_none());
+        if was_held_up && leased.is_some() {
+            self.mark_behind(&request.from);
+        }
         match leased {
             None => Served::HeldUp,
             Some(jobs) if jobs.is_empty() => Served::Nothing,
@@ -119,6 +122,15 @@ impl Engine {
                 self.answer_lease(waiter.answer, jobs);
                 Served::Gone
             }
+        }
+    }
+
+    /// A consumer is not held up any more: those who were behind it wait for any of its topics, not just the one where
+    /// something has changed.
+    fn mark_behind(&mut self, from: &LeaseFrom) {
+        let LeaseFrom::Pull(topics) = from else { return };
+        for topic in topics.iter().filter_map(|name| self.names.get(name)) {
+            self.waiters.mark(*topic);
         }
     }
 

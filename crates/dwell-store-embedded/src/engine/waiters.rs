@@ -97,11 +97,11 @@ impl Waiters {
         waiter
     }
 
-    /// Notes whether one is held up: then it is not sent home before what it waits for could be read.
-    pub(super) fn hold_up(&mut self, id: WaiterId, held_up: bool) {
+    /// Notes whether one is held up: then it is not sent home before what it waits for could be read. Whether it was.
+    pub(super) fn hold_up(&mut self, id: WaiterId, held_up: bool) -> bool {
         let waiter = self.all.get_mut(&id).expect("only those who wait are held up");
         if waiter.held_up == held_up {
-            return;
+            return held_up;
         }
         self.by_deadline.remove(&(waiter.until(), id));
         waiter.held_up = held_up;
@@ -116,6 +116,7 @@ impl Waiters {
             LeaseFrom::Push(_) => drop(note(&mut self.couriers)),
             LeaseFrom::Number(_) => {}
         }
+        !held_up
     }
 
     /// Whether somebody who is held up goes before whoever comes now and asks for this.
