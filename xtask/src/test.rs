@@ -87,7 +87,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "far",
-        about: "a million jobs on the shelf: put, killed, opened, looked up, moved, cancelled",
+        about: "a million jobs in the cold tier: put, killed, opened, looked up, moved, cancelled",
         run: far::run,
     },
     Step {

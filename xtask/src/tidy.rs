@@ -12,6 +12,7 @@ mod links;
 mod manifest;
 mod manifests;
 mod map;
+mod maps;
 mod ratchet;
 mod repo;
 mod sizes;
@@ -41,6 +42,7 @@ const RULES: &[Rule] = &[
     Rule { name: "sizes", check: sizes::check },
     Rule { name: "assertions", check: assertions::check },
     Rule { name: "map", check: map::check },
+    Rule { name: "maps", check: maps::check },
     Rule { name: "words", check: words::check },
     Rule { name: "links", check: links::check },
 ];

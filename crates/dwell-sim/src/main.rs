@@ -10,7 +10,7 @@ use clap::Parser;
 use dwell_sim::event::life;
 use dwell_sim::planted::find;
 use dwell_sim::shrink::shrink;
-use dwell_sim::world::{ON_SHELF, Tally, World, Wrong};
+use dwell_sim::world::{Tally, WITH_COLD_TIER, World, Wrong};
 use dwell_store_embedded::Bug;
 
 /// Lives in which a planted bug must be found.
@@ -30,9 +30,9 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     from: u64,
 
-    /// Live with a shelf: other seeds, of stores whose jobs leave memory while they wait
+    /// Live with a cold tier: other seeds, of stores whose jobs leave memory while they wait
     #[arg(long)]
-    shelf: bool,
+    cold: bool,
 
     /// Go on for so many minutes instead of a number of lives
     #[arg(long)]
@@ -118,7 +118,7 @@ fn found_in(bug: Bug, missed: &AtomicBool) -> String {
 /// Lives many seeds on all cores.
 fn search(args: &Args) -> bool {
     let start = now();
-    let from = if args.shelf { args.from | ON_SHELF } else { args.from };
+    let from = if args.cold { args.from | WITH_COLD_TIER } else { args.from };
     let end = args.minutes.map(|minutes| start + Duration::from_secs_f64(minutes * 60.0));
     let (next, stop) = (AtomicU64::new(from), AtomicBool::new(false));
     let total = Mutex::new((0_u64, Tally::default()));
@@ -183,7 +183,7 @@ fn add(total: &Mutex<(u64, Tally)>, tally: &Tally) {
 fn summary(lives: u64, tally: &Tally, seconds: f64) -> String {
     format!(
         "{lives} lives in {seconds:.0} s ({:.0} a second): {} events, {} answers, {} starts, {} power cuts, \
-         {} images, {} failed disk calls, {} calls told that the shelf cannot be read, {:.1} days of simulated time; \
+         {} images, {} failed disk calls, {} calls told that the cold tier cannot be read, {:.1} days of simulated time; \
          digest of all answers {:016x}",
         lives as f64 / seconds,
         tally.events,

@@ -11,7 +11,7 @@ pub type NamedLife = (u64, Vec<Event>);
 /// The life in which a bug shows that hardly any other one shows.
 pub fn life_of(bug: Bug) -> Option<NamedLife> {
     match bug {
-        Bug::FoldsShareSequence => Some(a_fold_is_taken_for_another()),
+        Bug::FlushesShareSequence => Some(a_flush_is_taken_for_another()),
         Bug::TopicsShareName => Some(topics_are_written_over()),
         _ => None,
     }
@@ -24,10 +24,10 @@ pub fn put(topic: u64, id: u64, due: Due) -> Put {
     Put { name, fresh: false, due, priority: 0, if_exists: 0, force: false, ladder, ttl, ttr, target, body }
 }
 
-/// A fold lands; the next one begins before anything else is logged, and takes up a job that then changes. The process is
-/// killed before that fold has landed. The record that says that the job's copy is stale names the fold by its
+/// A flush lands; the next one begins before anything else is logged, and takes up a job that then changes. The process is
+/// killed before that flush has landed. The record that says that the job's copy is stale names the flush by its
 /// sequence; with the sequence of the one before, the start took it for a copy that is there, and counted one job less.
-pub fn a_fold_is_taken_for_another() -> NamedLife {
+pub fn a_flush_is_taken_for_another() -> NamedLife {
     let events = vec![
         Event::Engine,
         Event::Call(Op::Change {
@@ -90,7 +90,7 @@ pub fn a_fold_is_taken_for_another() -> NamedLife {
     (9_223_372_036_854_779_217, events)
 }
 
-/// Two folds follow each other closely. The topics' file of the second had the name of the first one's, which the manifest
+/// Two flushes follow each other closely. The topics' file of the second had the name of the first one's, which the manifest
 /// still named when the power went.
 pub fn topics_are_written_over() -> NamedLife {
     let events = vec![

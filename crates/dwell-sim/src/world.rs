@@ -13,8 +13,8 @@ use dwell_core::{LeaseFrom, LeaseToken, Phase, Store, StoreError, Timestamp};
 use dwell_store_embedded::{Durability, EmbeddedStore, Stepper};
 use dwell_store_testkit::{Model, Setup};
 
-pub use self::starting::ON_SHELF;
-use self::starting::{defaults, durability, memory, open, shelves};
+pub use self::starting::WITH_COLD_TIER;
+use self::starting::{cold_tier, defaults, durability, memory, open};
 use crate::chance::Chance;
 use crate::clock::SimClock;
 use crate::disk::{Counts, FaultKind, SimDisk};
@@ -58,7 +58,7 @@ pub struct Tally {
 pub struct World {
     seed: u64,
     /// Whether jobs that wait for long leave memory.
-    shelves: bool,
+    cold_tier: bool,
     durability: Durability,
     /// Bytes of memory jobs may take.
     memory: usize,
@@ -82,7 +82,7 @@ pub struct World {
     /// Disk calls that had failed when the store was started last.
     faults: u64,
     failed_for: Option<u64>,
-    /// Whether what is on the shelf may not be had just now.
+    /// Whether what is in the cold tier may not be had just now.
     reads_fail: bool,
     tally: Tally,
     /// Says what happens, where someone wants to read it.
@@ -148,8 +148,8 @@ impl World {
     pub fn new(seed: u64) -> Result<Self, Wrong> {
         let (disk, clock) = (SimDisk::new(seed ^ 0xd15c), Arc::new(SimClock::default()));
         let (durability, memory) = (durability(seed), memory(seed));
-        let shelves = shelves(seed);
-        let opened = open(seed, shelves, durability, memory, &disk, &clock, false);
+        let cold_tier = cold_tier(seed);
+        let opened = open(seed, cold_tier, durability, memory, &disk, &clock, false);
         let (store, stepper) = opened.map_err(|error| Wrong(error.to_string()))?;
         let now = stepper.now().map_or(Timestamp::EPOCH, |(now, _)| now);
         let setup = Setup { defaults: defaults(), ..Setup::default() };
@@ -157,7 +157,7 @@ impl World {
         shadow.remembers_all = durability != Durability::Sync;
         Ok(Self {
             seed,
-            shelves,
+            cold_tier,
             durability,
             memory,
             disk,
@@ -188,8 +188,8 @@ impl World {
             self.note(|| format!("{event:?}"));
             self.happen(event).map_err(|Wrong(what)| Wrong(format!("{event:?}: {what}")))?;
             self.tally.events += 1;
-            if self.shelves && Chance::new(self.seed ^ self.tally.events << 24 ^ 0x5e1f).percent(40) {
-                self.stepper.shelf_turn();
+            if self.cold_tier && Chance::new(self.seed ^ self.tally.events << 24 ^ 0x5e1f).percent(40) {
+                self.stepper.compactor_turn();
             }
             if image::in_life(self.seed) {
                 self.check_image().map_err(|Wrong(what)| Wrong(format!("{event:?}: {what}")))?;
@@ -237,7 +237,7 @@ impl World {
                 Ok(())
             }
             // What is not read in time comes late, and nobody can say how late: that is looked at in images.
-            Event::Fault(fault) if self.shelves && fault.kind == FaultKind::Read => Ok(()),
+            Event::Fault(fault) if self.cold_tier && fault.kind == FaultKind::Read => Ok(()),
             Event::Fault(fault) => {
                 self.disk.set_fault(Some(*fault));
                 Ok(())
@@ -318,8 +318,8 @@ impl World {
         let mut answers = Vec::new();
         // Only puts and bodies that grow need room, and have it as long as jobs take no more than they may.
         let weighed = self.stepper.take_weighed();
-        // With a shelf a call may take a quarter more.
-        let most = if self.shelves { self.memory + self.memory / 4 } else { self.memory };
+        // With a cold tier a call may take a quarter more.
+        let most = if self.cold_tier { self.memory + self.memory / 4 } else { self.memory };
         self.shadow.model.set_rooms(weighed.iter().map(|weight| *weight <= most));
         for (call, request) in std::mem::take(&mut self.queued) {
             answers.push(self.shadow.call(call, request, real));
@@ -423,7 +423,7 @@ impl World {
             while self.stepper.journal_turn() {
                 self.engine_turn()?;
             }
-            self.stepper.shelf_turn();
+            self.stepper.compactor_turn();
             if left == 0 {
                 return Ok(());
             }
@@ -460,7 +460,7 @@ impl World {
             }
             self.engine_turn()?;
             while self.stepper.journal_turn() {}
-            self.stepper.shelf_turn();
+            self.stepper.compactor_turn();
             let waits = |id: &CallId, shadow: &Shadow| shadow.is_waiting(*id);
             let lost = !self.lost.is_empty() && !self.stepper.has_failed();
             if self.calls.keys().all(|id| waits(id, &self.shadow)) && self.queued.is_empty() && !lost {

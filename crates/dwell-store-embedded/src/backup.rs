@@ -15,13 +15,13 @@ use std::sync::Arc;
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::format::manifest::{self, Manifest};
-use crate::format::{dead, run, segment, topics};
+use crate::format::{run, segment, tombstone_file, topics};
 use crate::recovery::{self, OpenError};
 use crate::storage::{DiskStorage, Storage};
 use crate::store::settings;
 
 /// How often it is tried again because the store has changed meanwhile.
-const ATTEMPTS: usize = 50;
+const MAX_ATTEMPTS: usize = 50;
 
 /// What was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Copying<'_> {
     fn run(&self) -> Result<(), BackupError> {
         drop(DiskStorage::open(self.into).map_err(OpenError::from)?);
         let mut runs = BTreeSet::new();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let manifest = self.manifest()?;
             if !self.copy_runs(&manifest, &mut runs)? || !self.copy_journal(&manifest)? {
                 continue;
@@ -207,7 +207,7 @@ impl Copying<'_> {
 
 fn run_files(manifest: &Manifest) -> impl Iterator<Item = String> {
     manifest.runs.iter().flat_map(|name| {
-        let dead = name.dead.map(|stamp| dead::name(name.run, stamp));
+        let dead = name.dead.map(|stamp| tombstone_file::name(name.run, stamp));
         std::iter::once(run::name(name.run)).chain(dead)
     })
 }

@@ -5,11 +5,11 @@
 use std::io;
 use std::path::Path;
 
+use crate::cold::View;
 use crate::config::Config;
 use crate::engine::{Audit, Audited, Engine, Recounted};
 use crate::format::manifest;
 use crate::recovery::{self, OpenError, cold_check};
-use crate::shelf::View;
 use crate::storage::{DiskStorage, Storage};
 use crate::store::settings;
 
@@ -52,10 +52,10 @@ pub fn check(storage: &dyn Storage) -> Result<Checked, OpenError> {
     Ok(Checked { jobs, topics, hidden, absent, wrong })
 }
 
-/// Looks at an engine and at all of its cold tier; nothing, while jobs are on their way there.
+/// Queries at an engine and at all of its cold tier; nothing, while jobs are on their way there.
 pub(crate) fn audit(engine: &Engine) -> Option<Audited> {
     let mut audit = Audit::begin(engine)?;
-    let view: View = engine.shelf_view();
+    let view: View = engine.cold_view();
     if cold_check::rows(&view, |key, seen| audit.row(key, seen)).is_err() {
         audit.is_partial();
     }

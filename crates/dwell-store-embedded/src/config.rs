@@ -12,7 +12,7 @@ use crate::format::key::Lane;
 use crate::storage::{MemoryStorage, Storage};
 
 /// Segments are at most one of so many parts of the memory for jobs.
-const SHARE: u64 = 8;
+const SEGMENT_SHARE_OF_MEMORY: u64 = 8;
 /// Bytes of a segment at the least: each is a file, and a sync when it is begun.
 const SMALLEST_SEGMENT: u64 = 128 << 10;
 
@@ -27,18 +27,18 @@ pub struct Config {
     pub defaults: Defaults,
     /// How many topics there may be.
     pub max_topics: usize,
-    /// Bytes of memory jobs may take. Those that wait for long leave it for the shelf; without one, puts past it are
+    /// Bytes of memory jobs may take. Those that wait for long leave it for the cold tier; without one, puts past it are
     /// refused with `storage_full`, and nothing else is. [`Config::with_memory`] sets it.
     pub memory: usize,
     /// Whether jobs that wait for long leave memory.
-    pub shelves: bool,
-    /// Bytes of journal that are enough: what is older goes onto the shelf.
+    pub cold_tier: bool,
+    /// Bytes of journal that are enough: what is older goes to the cold tier.
     #[doc(hidden)]
     pub tail: u64,
-    /// Bytes of a block of the shelf: what is read to find one job.
+    /// Bytes of a block of the cold tier: what is read to find one job.
     #[doc(hidden)]
     pub block: usize,
-    /// How many priorities of a topic have a lane of their own on the shelf; the rest share one.
+    /// How many priorities of a topic have a lane of their own in the cold tier; the rest share one.
     #[doc(hidden)]
     pub lanes: usize,
     /// Bytes of one journal segment, whole pages.
@@ -81,13 +81,13 @@ impl Config {
     /// A store that is gone when the process is.
     pub fn in_memory() -> Self {
         let config = Self::at(Place::Storage(Arc::new(MemoryStorage::default())));
-        Self { durability: Durability::None, shelves: false, memory: 1 << 30, ..config }
+        Self { durability: Durability::None, cold_tier: false, memory: 1 << 30, ..config }
     }
 
     /// The same with so much memory for jobs, and segments that suit it: what is in the newest one cannot leave memory yet.
     #[must_use]
     pub fn with_memory(self, memory: usize) -> Self {
-        let share = (memory as u64 / SHARE).next_multiple_of(PAGE as u64).max(SMALLEST_SEGMENT);
+        let share = (memory as u64 / SEGMENT_SHARE_OF_MEMORY).next_multiple_of(PAGE as u64).max(SMALLEST_SEGMENT);
         Self { memory, segment: self.segment.min(share), ..self }
     }
 
@@ -98,7 +98,7 @@ impl Config {
             defaults: Defaults::default(),
             max_topics: limits::DEFAULT_MAX_TOPICS,
             memory: 256 << 20,
-            shelves: true,
+            cold_tier: true,
             tail: 64 << 20,
             block: 32 << 10,
             lanes: Lane::OWN,

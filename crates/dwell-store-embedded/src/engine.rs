@@ -1,46 +1,46 @@
-//! The engine: all state, one owner, no I/O.
+//! The engine: it owns all state and does no I/O.
 //!
-//! The engine is told what to do and what time it is, changes its memory at once, appends what it did to the current
-//! batch, and holds the answer back until that batch is durable. Whoever runs it takes batches out as frames
-//! ([`Engine::take_frame`]), writes and syncs them, and says so ([`Engine::synced`]) or says that it failed
-//! ([`Engine::fail`]). The same calls in the same order give the same frames and the same answers, so a simulator can
-//! run it unchanged.
+//! The engine is a state machine. The runner gives it commands and the time. It changes memory at once, appends records to
+//! the current batch and holds each answer until that batch is durable (group commit). The runner takes batches out as
+//! frames ([`Engine::take_frame`]), has the journal thread write and sync them, and reports [`Engine::synced`] or
+//! [`Engine::fail`]. The same calls in the same order give the same frames and the same answers, so the simulator runs it
+//! unchanged.
 //!
 //! ```text
 //!  command ─▶ tick(now): timers     ─▶ batch of records ─▶ frame ─▶ (write, sync) ─▶ synced ─▶ answers leave
 //!             apply: memory changes     held answers ───────────────────────────────────┘
-//!             serve: those who wait
+//!             serve: waiting consumers
 //! ```
 
 mod answers;
 mod arena;
-mod asking;
+mod arena_compaction;
 mod audit;
 mod batch;
+mod cold;
+mod cold_reads;
 mod command;
 mod done;
-mod fold;
+mod due_histogram;
+mod due_index;
+mod flush;
+mod id_table;
 mod index;
+mod job_commands;
 mod leases;
-mod looks;
-mod minutes;
-mod order;
-mod ordering;
+mod manifest_delta;
 mod pages;
+mod queries;
 mod recount;
 mod replay;
-mod rest;
-mod saving;
-mod shelf;
 mod slots;
-mod stale;
-mod table;
+mod start_sort;
 mod timers;
+mod tombstones;
 mod topic;
+mod topic_commands;
 mod totals;
-mod verbs;
 mod waiters;
-mod whole_topics;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,37 +51,37 @@ use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 use timing_wheel::TimingWheel;
 
-pub(crate) use asking::{Ask, AskId};
 pub(crate) use audit::{Audit, Audited};
 pub(crate) use batch::BatchFrame;
+pub(crate) use cold_reads::{ColdRead, ReadId};
 pub(crate) use command::Command;
-pub(crate) use fold::Turn;
-pub(crate) use minutes::minute;
-pub(crate) use ordering::Ordered;
+pub(crate) use due_histogram::minute;
+pub(crate) use flush::Admission;
+pub(crate) use manifest_delta::ManifestDelta;
 pub(crate) use recount::Recounted;
-pub(crate) use replay::{JobBytes, JobSight, ReplayError, Told};
-pub(crate) use saving::Unsaved;
-pub(crate) use slots::{IdHash, Lying};
+pub(crate) use replay::{JobBytes, ReplayContext, ReplayError, ScannedJob};
+pub(crate) use slots::{IdHash, RecordLocation};
+pub(crate) use start_sort::SortedJobs;
 
 use self::answers::Answers;
-use self::asking::Asking;
+use self::arena_compaction::Moving;
 use self::batch::Batch;
+use self::cold::ColdTier;
+use self::cold_reads::ColdReads;
 use self::done::DoneJobs;
-use self::fold::Folding;
-use self::minutes::Minutes;
+use self::due_histogram::DueHistogram;
+use self::flush::FlushState;
 use self::replay::Replaying;
-use self::rest::Moving;
-use self::shelf::Shelf;
 use self::slots::Slots;
 use self::timers::Timer;
 use self::topic::Topic;
 use self::waiters::Waiters;
+use crate::cold::LiveRun;
 use crate::dice::Dice;
+use crate::disk_space::Room;
 use crate::format::record::TopicId;
 use crate::gauges::Gauges;
-use crate::planted::{self, Bug};
-use crate::reserve::Room;
-use crate::shelf::Shelved;
+use crate::sim_bugs::{self, Bug};
 
 /// How many timers one turn deals with before it looks at commands again.
 const TIMERS_A_TURN: usize = 4_096;
@@ -97,11 +97,11 @@ pub(crate) struct Settings {
     pub(crate) memory: usize,
     /// Bytes of one journal segment.
     pub(crate) segment: u64,
-    /// Bytes of journal that are enough where there is a shelf.
+    /// Bytes of journal that are enough where there is a cold tier.
     pub(crate) tail: u64,
     /// Whether jobs that wait for long leave memory.
-    pub(crate) shelves: bool,
-    /// How many priorities of a topic have a lane of their own on the shelf.
+    pub(crate) cold_tier: bool,
+    /// How many priorities of a topic have a lane of their own in the cold tier.
     pub(crate) lanes: usize,
     /// What all chance comes from; the system's own if there is none.
     pub(crate) seed: Option<u64>,
@@ -140,7 +140,7 @@ pub(crate) struct Now {
 impl Now {
     /// What the rules need to know of it.
     fn core(self) -> dwell_core::Now {
-        let up = if planted::is(Bug::DelaysRoundedDown) { self.at } else { self.up };
+        let up = if sim_bugs::is(Bug::DelaysRoundedDown) { self.at } else { self.up };
         dwell_core::Now { at: self.at, up }
     }
 }
@@ -160,16 +160,16 @@ pub(crate) struct Engine {
     names: HashMap<TopicName, TopicId, FastHash>,
     sorted_names: BTreeSet<TopicName>,
     /// When the waiting jobs of all topics are due.
-    minutes: Minutes,
+    minutes: DueHistogram,
     next_topic: u32,
     next_number: u64,
     wheel: TimingWheel<Timer>,
     waiters: Waiters,
     batch: Batch,
     answers: Answers,
-    shelf: Shelf,
-    asking: Asking,
-    folding: Folding,
+    cold: ColdTier,
+    cold_reads: ColdReads,
+    flush: FlushState,
     moving: Moving,
     failed: Option<StoreError>,
     closing: bool,
@@ -196,16 +196,16 @@ impl Engine {
             topics: HashMap::default(),
             names: HashMap::default(),
             sorted_names: BTreeSet::new(),
-            minutes: Minutes::default(),
+            minutes: DueHistogram::default(),
             next_topic: origin.topic,
             next_number: origin.number,
             wheel: TimingWheel::new(0),
             waiters: Waiters::default(),
             batch: Batch::new(origin, settings.segment),
             answers: Answers::default(),
-            shelf: Shelf::default(),
-            asking: Asking::default(),
-            folding: Folding::new(0, 0),
+            cold: ColdTier::default(),
+            cold_reads: ColdReads::default(),
+            flush: FlushState::new(0, 0),
             moving: Moving::default(),
             failed: None,
             closing: false,
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     /// Takes up where the last run left off, once everything has been replayed and put in order.
-    pub(crate) fn begin(&mut self, origin: Origin, now: Now, first: (u64, u64), jobs: [Ordered; 2]) {
+    pub(crate) fn begin(&mut self, origin: Origin, now: Now, first: (u64, u64), jobs: [SortedJobs; 2]) {
         self.now = now;
         self.swept_at = now.real;
         self.next_topic = self.next_topic.max(origin.topic);
@@ -228,8 +228,8 @@ impl Engine {
         self.batch.began_before(std::mem::take(&mut self.replaying.starts).into_iter());
         self.replaying.passed_over = Vec::new();
         self.wheel = TimingWheel::new(now.at.as_millis());
-        let (first_segment, folded) = first;
-        self.folding = Folding::new(first_segment, folded);
+        let (first_segment, flushed) = first;
+        self.flush = FlushState::new(first_segment, flushed);
         self.replayed(jobs);
     }
 
@@ -242,7 +242,7 @@ impl Engine {
         let more = self.run_timers(TIMERS_A_TURN);
         self.sweep();
         let jobs = self.jobs_a_turn();
-        self.fold_step(jobs);
+        self.flush_step(jobs);
         self.drop_done_with();
         self.move_step(jobs);
         more
@@ -280,7 +280,7 @@ impl Engine {
     pub(crate) fn synced(&mut self, on_disk: bool) {
         let durable = self.batch.synced(on_disk);
         let lost = self.answers.release(durable);
-        if !planted::is(Bug::LostLeaseKept) {
+        if !sim_bugs::is(Bug::LostLeaseKept) {
             self.give_back(lost);
         }
     }
@@ -290,7 +290,7 @@ impl Engine {
         let error = StoreError::Failed { detail };
         self.answers.refuse(&error);
         self.waiters.refuse(&error);
-        self.asking.refuse(&error);
+        self.cold_reads.refuse(&error);
         self.failed = Some(error);
     }
 
@@ -301,7 +301,7 @@ impl Engine {
     /// Takes no more commands and answers those who wait with nothing. What is batched is still to be written.
     pub(crate) fn close(&mut self) {
         self.closing = true;
-        self.asking.refuse(&StoreError::Closed);
+        self.cold_reads.refuse(&StoreError::Closed);
         let waiting = self.waiters.drain();
         for waiter in waiting {
             self.answers.hold_lease(self.batch.last_sequence(), waiter.answer, Vec::new());
@@ -317,7 +317,7 @@ impl Engine {
             next_sequence: self.batch.next_sequence(),
             next_number: self.next_number,
             next_topic: self.next_topic,
-            first_segment: self.folding.first_segment(),
+            first_segment: self.flush.first_segment(),
             segment: self.batch.segment(),
             batched: self.batch.len(),
         }
@@ -347,10 +347,10 @@ impl Engine {
     fn has_room(&mut self) -> bool {
         #[cfg(feature = "planted")]
         self.weighed.push(self.weight());
-        // A call that was begun while there was room may take a little more than there is: the shelf will have it.
-        let beyond = if self.settings.shelves { self.settings.memory / 4 } else { 0 };
+        // A call that was begun while there was room may take a little more than there is: the cold tier will have it.
+        let beyond = if self.settings.cold_tier { self.settings.memory / 4 } else { 0 };
         let room = self.weight() <= self.settings.memory + beyond;
-        (room && !self.room.is_short) || planted::is(Bug::BudgetIgnored)
+        (room && !self.room.is_short) || sim_bugs::is(Bug::BudgetIgnored)
     }
 
     /// How much room the disk has.
@@ -360,20 +360,20 @@ impl Engine {
 
     /// How much there is where; by runs, not by jobs or topics, so that anyone may ask now and then.
     pub(crate) fn sizes(&self) -> Sizes {
-        let runs = &self.shelf.view.runs;
+        let runs = &self.cold.view.runs;
         Sizes {
             near_jobs: self.slots.len() as u64,
             near_bytes: self.weight() as u64,
             near_limit: self.settings.memory as u64,
-            shelf_jobs: runs.iter().map(Shelved::live).sum(),
+            shelf_jobs: runs.iter().map(LiveRun::live).sum(),
             shelf_runs: runs.len() as u64,
-            shelf_bytes: runs.iter().map(|shelved| shelved.run.bytes).sum(),
-            journal_segments: (self.batch.segment() + 1).saturating_sub(self.folding.first_segment()),
+            shelf_bytes: runs.iter().map(|cold_slices| cold_slices.run.bytes).sum(),
+            journal_segments: (self.batch.segment() + 1).saturating_sub(self.flush.first_segment()),
             disk_free: None,
         }
     }
 
-    /// How many jobs there are, in memory or on the shelf.
+    /// How many jobs there are, in memory or in the cold tier.
     pub(crate) fn live_jobs(&self) -> u64 {
         let away = self.topics.values().map(|topic| topic.away(false) + topic.away(true));
         self.slots.len() as u64 + away.sum::<u64>()

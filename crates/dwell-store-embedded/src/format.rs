@@ -4,16 +4,21 @@
 //! |---|---|---|
 //! | `manifest` | what holds at start: epoch, segments, reserves | [`manifest`] |
 //! | `journal-<id>` | a header page, then frames | [`segment`], [`frame`] |
-//! | `topics-<sequence>` | all topics as of a sequence | [`topics`] |
+//! | `topics-<sequence>` | all topics and the counts of the cold tier, as of a sequence | [`topics`] |
+//! | `run-<n>` | a sorted file of jobs: blocks, an index, hash tables, a Bloom filter | [`run`], [`table`], [`bloom_filter`] |
+//! | `dead-<run>-<n>` | the tombstones of a run | [`tombstone_file`] |
+//! | `spare-<n>`, `reserve` | zeros: segments to come, and space for a full disk | |
 //! | a frame's payload | records, one after the other | [`record`] |
+//! | a row's key | topic, line, lane, due time, number | [`key`] |
+//!
+//! [`bytes`] reads and writes the primitive values of all of them; `fuzzing` is what the fuzzer calls.
 //!
 //! Every file says its format version and carries checksums. Stored bytes are the world's, not ours: whatever they
 //! are, reading them answers a value or an error and never panics, and no length found in them is allocated before
 //! it is known to be there.
 
+pub(crate) mod bloom_filter;
 pub(crate) mod bytes;
-pub(crate) mod dead;
-pub(crate) mod filter;
 pub(crate) mod frame;
 pub(crate) mod key;
 pub(crate) mod manifest;
@@ -21,6 +26,7 @@ pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod segment;
 pub(crate) mod table;
+pub(crate) mod tombstone_file;
 pub(crate) mod topics;
 
 /// The version of all formats together: what this build writes, and the newest it reads. How it is raised is told in

@@ -17,21 +17,21 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::config::Durability;
+use crate::disk_space::{NoSpace as _, Reserve};
 use crate::engine::BatchFrame;
 use crate::format::frame;
 use crate::format::manifest::{self, Manifest};
 use crate::format::topics;
 use crate::gauges::Gauges;
-use crate::planted::{self, Bug};
-use crate::reserve::{Reserve, RoomError as _};
 use crate::runner::Event;
+use crate::sim_bugs::{self, Bug};
 use crate::storage::{Storage, StoredFile};
 
 use segments::SegmentFiles;
 pub(crate) use segments::Spares;
 
 /// How long after it found no room something is tried again.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// What the journal thread is asked to do, in order.
 pub(crate) enum Work {
@@ -76,7 +76,7 @@ impl From<io::Error> for Undone {
 
 /// Of something that may be done again as a whole.
 fn unless_full(error: io::Error) -> Undone {
-    if error.is_for_room() { Undone::NoRoom(error) } else { Undone::Failed(error) }
+    if error.is_no_space() { Undone::NoRoom(error) } else { Undone::Failed(error) }
 }
 
 impl Journal {
@@ -157,7 +157,7 @@ impl Journal {
         match outcome {
             Ok(event) => (event, goes_on),
             Err(Undone::NoRoom(_)) if !self.reserve.has_ended() => {
-                self.again_at = self.clock.real() + AGAIN;
+                self.again_at = self.clock.real() + RETRY_AFTER;
                 self.waiting.extend(work);
                 self.waiting.rotate_right(1);
                 (None, true)
@@ -194,9 +194,9 @@ impl Journal {
                 file
             }
         };
-        self.reserve.or_spend(0, || file.write_at(*offset, buffer)).map_err(unless_full)?;
+        self.reserve.retry_on_enospc(0, || file.write_at(*offset, buffer)).map_err(unless_full)?;
         match self.durability {
-            Durability::Sync if planted::is(Bug::SkippedSync) => {}
+            Durability::Sync if sim_bugs::is(Bug::SkippedSync) => {}
             Durability::Sync => self.sync_now(&*file)?,
             Durability::Interval(interval) => {
                 let now = self.clock.real();
@@ -240,11 +240,11 @@ impl Journal {
                 file.write_at(0, bytes)?;
                 file.sync_data()
             };
-            self.reserve.or_spend(0, store).map_err(unless_full)?;
+            self.reserve.retry_on_enospc(0, store).map_err(unless_full)?;
             self.storage.rename(topics::NEW_NAME, name)?;
             self.storage.sync_dir()?;
         }
-        self.reserve.or_spend(0, || manifest::store(&*self.storage, manifest)).map_err(unless_full)?;
+        self.reserve.retry_on_enospc(0, || manifest::store(&*self.storage, manifest)).map_err(unless_full)?;
         Ok(self.segments.free(obsolete, manifest.first_segment, manifest.topics)?)
     }
 }

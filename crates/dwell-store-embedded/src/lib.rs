@@ -1,30 +1,35 @@
 //! The embedded store: one directory, one process, nothing else to install.
 //!
 //! ```text
-//!  calls ─▶ [engine thread]  memory changes, records batch up ──frame──▶ [journal thread]  write, sync
-//!              ▲  answers leave when their batch is durable ◀──synced──┘
+//!  calls ─▶ [engine thread]  memory changes, records batch up ──frame──▶ [journal thread]  write, sync (write-ahead log)
+//!              ▲  │  ▲            answers leave when their batch is durable ◀──synced──┘
+//!   rows read  │  │  └── run written ── [compactor thread]  flush, compaction   (cold tier: an LSM tree)
+//!              └─ [reader thread]
 //! ```
 //!
-//! - [`store`] is what others see: the [`dwell_core::Store`] trait on top of two threads.
-//! - `runner` is the engine's thread, `journal` the journal's; both are thin shells.
-//! - `engine` has all state and does no I/O.
-//! - `format` says what the files look like, `recovery` reads them back at start, `check` looks at them.
-//! - `timeline` is the store's own time; [`clock`] is where it comes from.
-//! - [`storage`] is the one door to files.
+//! - [`store`]: the [`dwell_core::Store`] trait; starts the threads. [`config`]: its settings.
+//! - `runner`: the engine thread's loop. `stepper`: the same without threads, one step at a time, for the simulator.
+//! - `engine`: all state, no I/O. `gauges`: what is measured there.
+//! - `journal`: the journal thread: the write-ahead log, its segments, the manifest.
+//! - `cold`: the cold tier's files, and the compactor.
+//! - `format`: the layout of every file. `storage`: the one door to files. `disk_space`: what happens when the disk is full.
+//! - `recovery`: a start. `check`: looks at a directory. `repair`: salvages a damaged one. `backup`: copies one in use.
+//! - `timeline`: the store's own time. [`clock`]: where it comes from. `dice`: random numbers.
+//! - `sim_bugs`: bugs that the simulator plants to show that it finds them.
 
 mod backup;
 mod check;
+mod cold;
 mod dice;
+mod disk_space;
 mod engine;
 mod format;
 mod gauges;
 mod journal;
-mod planted;
 mod recovery;
 mod repair;
-mod reserve;
 mod runner;
-mod shelf;
+mod sim_bugs;
 mod stepper;
 mod timeline;
 
@@ -44,9 +49,9 @@ pub use timeline::ClockBehind;
 #[doc(hidden)]
 pub use format::fuzzing;
 #[doc(hidden)]
-pub use planted::Bug;
+pub use sim_bugs::Bug;
 #[cfg(feature = "planted")]
 #[doc(hidden)]
-pub use planted::plant;
+pub use sim_bugs::plant;
 #[doc(hidden)]
 pub use stepper::Stepper;

@@ -9,9 +9,9 @@
 //! frame is under way at a time, each frame says up to where the journal was durable when it was written, and each start
 //! notes how far the run before it came.
 
-mod ahead;
 pub(crate) mod cold_check;
 mod doubtful;
+mod read_ahead;
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -22,19 +22,19 @@ use std::thread;
 use dwell_core::Timestamp;
 use roaring::RoaringBitmap;
 
-use self::ahead::{Ahead, Eyes, FramePlace, MISSING, SegmentFile, Sight};
 use self::doubtful::Doubtful;
+use self::read_ahead::{Ahead, FRAME_MISSING, FramePlace, RecordScanner, ScannedRecord, SegmentFile};
 use crate::clock::Clock;
+use crate::cold::{LiveRun, View};
 use crate::dice::Dice;
-use crate::engine::{Engine, JobBytes, Lying, Now, Origin, Recounted, ReplayError, Settings, Told};
-use crate::format::dead;
+use crate::engine::{Engine, JobBytes, Now, Origin, RecordLocation, Recounted, ReplayContext, ReplayError, Settings};
 use crate::format::frame::{self, Frame, FrameHeader};
 use crate::format::manifest::{self, Manifest, ManifestError};
 use crate::format::run::{self, Run, RunError};
 use crate::format::segment;
+use crate::format::tombstone_file;
 use crate::format::topics::{self, Topics, TopicsError};
-use crate::planted::{self, Bug};
-use crate::shelf::{Shelved, View};
+use crate::sim_bugs::{self, Bug};
 use crate::storage::{OpenDirError, Storage};
 use crate::timeline::{ClockBehind, Timeline};
 
@@ -63,7 +63,7 @@ pub enum OpenError {
     },
     /// A file that must be there is not.
     #[error("{file} is missing; the journal cannot be read without it")]
-    Missing {
+    ReadNeed {
         /// Which.
         file: String,
     },
@@ -132,7 +132,7 @@ pub(crate) fn recover(
     reading.check(last_segment)?;
     let Reading { mut engine, last_sequence, mark, doubtful, .. } = reading;
     let mark = Timestamp::from_millis(mark.max(manifest.mark)).unwrap_or(Timestamp::MAX);
-    let mark = if planted::is(Bug::MarkIgnored) { clock.wall() } else { mark };
+    let mark = if sim_bugs::is(Bug::MarkIgnored) { clock.wall() } else { mark };
     let accept = accept_clock || clock.is_set_by_hand();
     let mut timeline = Timeline::start(clock.wall(), clock.monotonic(), Some(mark), accept)?;
     let now =
@@ -150,10 +150,10 @@ pub(crate) fn recover(
         number: manifest.number_reserved,
         topic: manifest.topic_ids_reserved,
     };
-    if planted::is(Bug::ReservesIgnored) {
+    if sim_bugs::is(Bug::ReservesIgnored) {
         (origin.sequence, origin.number) = (last_sequence + 1, 1);
     }
-    if !planted::is(Bug::EndNotWrittenAgain) {
+    if !sim_bugs::is(Bug::EndNotWrittenAgain) {
         doubtful.iter().try_for_each(|part| part.write_again(&**storage))?;
     }
     let ids = engine.ids();
@@ -161,7 +161,7 @@ pub(crate) fn recover(
     if recounted.is_some() {
         engine.save_recount();
     }
-    let first = if planted::is(Bug::StartNotSynced) { last_segment + 1 } else { manifest.first_segment };
+    let first = if sim_bugs::is(Bug::StartNotSynced) { last_segment + 1 } else { manifest.first_segment };
     let (jobs, table, synced) = thread::scope(|scope| {
         let synced = scope.spawn(|| sync(&**storage, first..=last_segment));
         let [sooner, later] = engine.shares(now.at);
@@ -171,7 +171,7 @@ pub(crate) fn recover(
         ([sooner, later], table, synced.join().expect("whoever syncs does not panic"))
     });
     engine.name(table);
-    engine.begin(origin, now, (manifest.first_segment, manifest.folded), jobs);
+    engine.begin(origin, now, (manifest.first_segment, manifest.flushed), jobs);
     synced.map(|()| Recovered { engine, manifest, timeline, recounted })
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn look(storage: &dyn Storage, settings: Settings) -> Result<(Engine,
         topic: manifest.topic_ids_reserved,
     };
     let now = Now { at, up: at, real: std::time::Duration::ZERO };
-    engine.begin(origin, now, (manifest.first_segment, manifest.folded), jobs);
+    engine.begin(origin, now, (manifest.first_segment, manifest.flushed), jobs);
     Ok((engine, recounted))
 }
 
@@ -219,7 +219,7 @@ fn load_manifest(storage: &dyn Storage) -> Result<Manifest, OpenError> {
     }
     let names = storage.list().map_err(|error| io_error(storage, "", error))?;
     if names.iter().any(|name| segment::parse_name(name).is_some()) {
-        return Err(OpenError::Missing { file: storage.describe(manifest::NAME) });
+        return Err(OpenError::ReadNeed { file: storage.describe(manifest::NAME) });
     }
     Ok(Manifest {
         epoch: 0,
@@ -231,35 +231,35 @@ fn load_manifest(storage: &dyn Storage) -> Result<Manifest, OpenError> {
         mark: 0,
         topics: None,
         clean: None,
-        folded: 0,
+        flushed: 0,
         runs: Vec::new(),
         bad: Vec::new(),
     })
 }
 
 /// Opens the runs that the manifest names.
-fn open_shelf(storage: &dyn Storage, manifest: &Manifest) -> Result<View, OpenError> {
+fn open_cold_tier(storage: &dyn Storage, manifest: &Manifest) -> Result<View, OpenError> {
     let mut view = View::default();
     for name in &manifest.runs {
         let failed = |file: String, error: RunError| match error {
             RunError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-                OpenError::Missing { file: storage.describe(&file) }
+                OpenError::ReadNeed { file: storage.describe(&file) }
             }
             RunError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => io_error(storage, &file, error),
             error => {
                 let file = storage.describe(&file);
-                OpenError::Damaged { file, offset: 0, why: error.to_string(), after: manifest.folded }
+                OpenError::Damaged { file, offset: 0, why: error.to_string(), after: manifest.flushed }
             }
         };
         let run = Run::open(storage, name.run).map_err(|error| failed(run::name(name.run), error))?;
         let dead = match name.dead {
             None => RoaringBitmap::new(),
             Some(stamp) => {
-                let loaded = dead::load(storage, name.run, stamp);
-                loaded.map_err(|error| failed(dead::name(name.run, stamp), error))?
+                let loaded = tombstone_file::load(storage, name.run, stamp);
+                loaded.map_err(|error| failed(tombstone_file::name(name.run, stamp), error))?
             }
         };
-        view.runs.push(Shelved { run: Arc::new(run), dead: Arc::new(dead), stamp: name.dead });
+        view.runs.push(LiveRun { run: Arc::new(run), dead: Arc::new(dead), stamp: name.dead });
     }
     Ok(view)
 }
@@ -268,7 +268,7 @@ fn open_shelf(storage: &dyn Storage, manifest: &Manifest) -> Result<View, OpenEr
 struct Reading<'a> {
     storage: &'a dyn Storage,
     engine: Engine,
-    eyes: Eyes,
+    scanner: RecordScanner,
     /// The last sequence read.
     last_sequence: u64,
     /// What came before the first segment there is has been freed: all up to this sequence.
@@ -279,8 +279,8 @@ struct Reading<'a> {
     mark: u64,
     /// Topics are known as of this sequence; records up to it say nothing new about them.
     topics_known: u64,
-    /// The shelf is known as of this sequence.
-    folded: u64,
+    /// The cold tier is known as of this sequence.
+    flushed: u64,
     /// What was read and may be nowhere but in memory.
     doubtful: Vec<Doubtful>,
     /// Where the last segment that was begun ended: its name, the offset, and why there.
@@ -290,24 +290,24 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(storage: &'a dyn Storage, settings: Settings) -> Self {
         let engine = Engine::new(settings);
-        let eyes = Eyes::new(engine.id_hash());
-        let (topics_known, folded) = (0, 0);
+        let scanner = RecordScanner::new(engine.id_hash());
+        let (topics_known, flushed) = (0, 0);
         let (doubtful, end) = (Vec::new(), None);
         let (last_sequence, freed, epoch, mark) = (0, 0, 0, 0);
-        Self { storage, engine, eyes, last_sequence, freed, epoch, mark, topics_known, folded, doubtful, end }
+        Self { storage, engine, scanner, last_sequence, freed, epoch, mark, topics_known, flushed, doubtful, end }
     }
 
     /// Reads the topics as they were when the oldest segments were freed.
     fn topics_file(&mut self, manifest: &Manifest) -> Result<(), OpenError> {
         let Some(stamp) = manifest.topics else { return Ok(()) };
-        let Topics { topics, shelf } = topics::load(self.storage, stamp)?;
+        let Topics { topics, cold } = topics::load(self.storage, stamp)?;
         for topic in topics {
             self.engine.replay_topic(topic);
         }
         self.topics_known = stamp;
-        self.folded = manifest.folded;
-        let view = open_shelf(self.storage, manifest)?;
-        self.engine.replay_shelf(shelf, view, &manifest.bad, manifest.folded, stamp);
+        self.flushed = manifest.flushed;
+        let view = open_cold_tier(self.storage, manifest)?;
+        self.engine.replay_cold_tier(cold, view, &manifest.bad, manifest.flushed, stamp);
         Ok(())
     }
 
@@ -318,24 +318,24 @@ impl<'a> Reading<'a> {
         ids.retain(|id| *id >= manifest.first_segment);
         ids.sort_unstable();
         if let Some((_, gap)) = ids.iter().zip(manifest.first_segment..).find(|(id, expected)| *id != expected) {
-            return Err(OpenError::Missing { file: self.storage.describe(&segment::name(gap)) });
+            return Err(OpenError::ReadNeed { file: self.storage.describe(&segment::name(gap)) });
         }
         let mut last = manifest.first_segment.saturating_sub(1);
         let awaited = AtomicBool::new(false);
-        let ahead = Ahead { storage: self.storage, ids: &ids, eyes: self.eyes.clone(), awaited: &awaited };
+        let ahead = Ahead { storage: self.storage, ids: &ids, scanner: self.scanner.clone(), awaited: &awaited };
         // A scope ends when all in it has: everything is read, whatever becomes of the replay.
         thread::scope(|scope| {
             let (to, from) = mpsc::sync_channel(1);
             scope.spawn(move || ahead.run(&to));
             for (id, left) in ids.iter().zip((0..ids.len()).rev()) {
-                let file = ahead::next(&from, &awaited).expect("who reads ahead says of each segment what it is");
+                let file = read_ahead::next(&from, &awaited).expect("who reads ahead says of each segment what it is");
                 // One that was never begun has nothing in it: the next run makes it again.
                 last = if self.segment(file?, left)? { *id } else { id - 1 };
             }
             Ok::<(), OpenError>(())
         })?;
         if ids.is_empty() && (manifest.first_segment > 1 || manifest.topics.is_some()) {
-            return Err(OpenError::Missing { file: self.storage.describe(&segment::name(manifest.first_segment)) });
+            return Err(OpenError::ReadNeed { file: self.storage.describe(&segment::name(manifest.first_segment)) });
         }
         let read = self.last_sequence.max(self.freed);
         if manifest.clean.is_some_and(|clean| clean.last_sequence > read) {
@@ -366,10 +366,10 @@ impl<'a> Reading<'a> {
 
     /// Replays the frames of a segment; where they end, if it was ever begun.
     fn frames(&mut self, file: &mut SegmentFile, place: u32, last: bool) -> Result<Option<usize>, OpenError> {
-        while file.look(&self.eyes) {}
-        let mut sights = std::mem::take(&mut file.sights).into_iter();
+        while file.look(&self.scanner) {}
+        let mut scanned = std::mem::take(&mut file.scanned).into_iter();
         let SegmentFile { id, name, bytes, header, frames, end, why, .. } = file;
-        let why = why.as_deref().unwrap_or(MISSING);
+        let why = why.as_deref().unwrap_or(FRAME_MISSING);
         let (epoch, first_sequence) = match header {
             Ok(header) if header.segment == *id => (header.epoch, header.first_sequence),
             // A start that was cut short leaves a last segment without a header, and nothing in it.
@@ -382,17 +382,17 @@ impl<'a> Reading<'a> {
         }
         for frame in frames {
             self.frame(name, frame)?;
-            let replayed = self.records(&frame.header, sights.by_ref().take(frame.records), bytes, place);
+            let replayed = self.records(&frame.header, scanned.by_ref().take(frame.records), bytes, place);
             let wrong = replayed.err().or_else(|| frame.wrong.take());
             wrong.map_or(Ok(()), |why| Err(self.damaged(name, frame.offset, &why)))?;
         }
         // Nothing, or a frame that was never acknowledged: no later frame of this run may say it was durable.
         // What it says of what was before this segment does not count: that may have been freed.
-        let before = if planted::is(Bug::FreedCountsAsMissing) { 0 } else { first_sequence.saturating_sub(1) };
+        let before = if sim_bugs::is(Bug::FreedCountsAsMissing) { 0 } else { first_sequence.saturating_sub(1) };
         let read = self.last_sequence.max(before);
         let lost = |later: Frame<'_>| later.header.epoch == epoch && later.header.durable_through > read;
         let damaged = frame::find_later(bytes, *end, *id).any(lost);
-        let damaged = damaged || (planted::is(Bug::FalseAlarm) && why != MISSING);
+        let damaged = damaged || (sim_bugs::is(Bug::FalseAlarm) && why != FRAME_MISSING);
         if damaged {
             return Err(self.damaged(name, *end, why));
         }
@@ -428,17 +428,17 @@ impl<'a> Reading<'a> {
     fn records(
         &mut self,
         header: &FrameHeader,
-        sights: impl Iterator<Item = Sight>,
+        scanned: impl Iterator<Item = ScannedRecord>,
         bytes: &[u8],
         place: u32,
     ) -> Result<(), String> {
-        for (sight, sequence) in sights.zip(header.first_sequence..) {
-            let known = sequence <= self.topics_known && !planted::is(Bug::TotalsCountedTwice);
-            let told = Told { sequence, topics_known: known, folded: sequence <= self.folded };
-            let replayed = match sight {
-                Sight::Other(record) => self.engine.replay(*record, told),
-                Sight::Job(job) => {
-                    let lying = Lying { chunk: place, at: job.at, length: job.length };
+        for (scanned, sequence) in scanned.zip(header.first_sequence..) {
+            let known = sequence <= self.topics_known && !sim_bugs::is(Bug::TotalsCountedTwice);
+            let told = ReplayContext { sequence, topics_known: known, flushed: sequence <= self.flushed };
+            let replayed = match scanned {
+                ScannedRecord::Other(record) => self.engine.replay(*record, told),
+                ScannedRecord::Job(job) => {
+                    let lying = RecordLocation { chunk: place, at: job.at, length: job.length };
                     let record = JobBytes { bytes: &bytes[job.at..][..job.length], lying };
                     self.engine.replay_job(&job, record, told)
                 }
@@ -470,7 +470,7 @@ impl<'a> Reading<'a> {
 pub(crate) fn read(storage: &dyn Storage, name: &str) -> Result<Vec<u8>, OpenError> {
     let failed = |error| io_error(storage, name, error);
     let file = storage.open(name).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => OpenError::Missing { file: storage.describe(name) },
+        io::ErrorKind::NotFound => OpenError::ReadNeed { file: storage.describe(name) },
         _ => failed(error),
     })?;
     let length = usize::try_from(file.len().map_err(failed)?).unwrap_or(usize::MAX);

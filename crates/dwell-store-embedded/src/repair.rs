@@ -5,8 +5,8 @@
 //! records follow one another. What a lost record would have ended (an ack, a cancellation) goes on: a job may then be
 //! handed out once more, and none that can be read is lost.
 
+mod cold;
 mod journal;
-mod shelf;
 
 use std::fmt;
 use std::fs;
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use dwell_core::{Timestamp, TopicName};
 
+pub(crate) use self::cold::fill_lanes;
 use self::journal::{Kept, Salvaged};
-pub(crate) use self::shelf::fill_lanes;
 use crate::format::frame::{self, FrameHeader};
 use crate::format::manifest::{self, CleanStop, Manifest};
 use crate::format::record::{self, TopicId, TopicRecord};
@@ -26,8 +26,8 @@ use crate::recovery::OpenError;
 use crate::storage::{DiskStorage, Storage};
 
 /// Bytes of records in a frame that is written anew, and of frames in a segment.
-const FRAME: usize = 4 << 20;
-const SEGMENT: u64 = 16 << 20;
+const FRAME_BYTES: usize = 4 << 20;
+const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// How to repair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,7 +153,7 @@ pub fn repair(from: &dyn Storage, to: &dyn Storage, options: RepairOptions) -> i
     let manifest = load_manifest(from, &mut found);
     let known = load_topics(from, &names, manifest.as_ref(), &mut found);
     let mut journal = Salvaged::read(from, &names, manifest.as_ref(), known, &mut found);
-    let shelf = shelf::salvage(from, to, &names, manifest.as_ref(), &mut journal, &mut found)?;
+    let cold = cold::salvage(from, to, &names, manifest.as_ref(), &mut journal, &mut found)?;
 
     let Salvaged { topics, jobs, done, last_sequence, mark, .. } = journal;
     let base = manifest.as_ref().map_or(0, |manifest| manifest.sequence_reserved).max(last_sequence) + 1;
@@ -166,12 +166,12 @@ pub fn repair(from: &dyn Storage, to: &dyn Storage, options: RepairOptions) -> i
     for (topic, done) in done.values() {
         writer.add(|out| record::encode_done(out, *topic, done))?;
     }
-    found.jobs += shelf.jobs;
+    found.jobs += cold.jobs;
     found.topics = topics.len() as u64;
-    let file = topics_file(&topics, &shelf.summary, base);
+    let file = topics_file(&topics, &cold.summary, base);
     write(to, &topics::name(base), &file)?;
     let place = writer.finish()?;
-    let number = jobs.keys().copied().chain([shelf.last_number]).max().unwrap_or(0) + 1;
+    let number = jobs.keys().copied().chain([cold.last_number]).max().unwrap_or(0) + 1;
     let topic = topics.keys().map(|id| id.0 + 1).max().unwrap_or(1);
     to.sync_dir()?;
     let repaired = Manifest {
@@ -184,8 +184,8 @@ pub fn repair(from: &dyn Storage, to: &dyn Storage, options: RepairOptions) -> i
         mark,
         topics: Some(base),
         clean: Some(CleanStop { last_sequence: place.next_sequence - 1 }),
-        folded: base,
-        runs: shelf.runs,
+        flushed: base,
+        runs: cold.runs,
         bad: Vec::new(),
     };
     manifest::store(to, &repaired)?;
@@ -242,7 +242,7 @@ fn nameless(id: TopicId) -> TopicRecord {
 
 fn topics_file(
     topics: &std::collections::BTreeMap<TopicId, TopicRecord>,
-    summary: &topics::ShelfSummary,
+    summary: &topics::ColdSummary,
     stamp: u64,
 ) -> Vec<u8> {
     let mut file = topics::room();
@@ -304,14 +304,14 @@ impl<'a> Writer<'a> {
     fn add(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         encode(&mut self.frame);
         self.records += 1;
-        if self.frame.len() >= FRAME { self.end_frame() } else { Ok(()) }
+        if self.frame.len() >= FRAME_BYTES { self.end_frame() } else { Ok(()) }
     }
 
     fn end_frame(&mut self) -> io::Result<()> {
         if self.records == 0 {
             return Ok(());
         }
-        if self.offset >= SEGMENT {
+        if self.offset >= SEGMENT_BYTES {
             self.file.sync_data()?;
             self.segment += 1;
             self.file = begin(self.to, self.segment, self.epoch, self.first_sequence)?;

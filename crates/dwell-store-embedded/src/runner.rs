@@ -1,4 +1,4 @@
-//! The engine's thread: brings commands and time to the engine, and its frames to the journal.
+//! The engine's thread: loads commands and time to the engine, and its frames to the journal.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -10,21 +10,21 @@ use dwell_core::{Sizes, StoreError, Timestamp, When, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Clock;
-use crate::engine::{Ask, AskId, Command, Engine, Now, Turn, Unsaved};
+use crate::cold::compactor::{Outcome, Task};
+use crate::cold::reader::ReadOutcome;
+use crate::disk_space::Reserve;
+use crate::engine::{Admission, ColdRead, Command, Engine, ManifestDelta, Now, ReadId};
 use crate::format::manifest::{CleanStop, Manifest};
 use crate::format::topics;
 use crate::journal::Work;
-use crate::planted::{self, Bug};
-use crate::reserve::Reserve;
-use crate::shelf::read::Answered;
-use crate::shelf::shelver::{Outcome, Task};
+use crate::sim_bugs::{self, Bug};
 use crate::timeline::{ClockAction, ClockReport, Timeline};
 
 /// How many commands one turn takes before time and the journal are looked at again.
 const COMMANDS_A_TURN: usize = 1_024;
 
 /// How many sequences and numbers are reserved at a time, so that none is ever used twice.
-const RESERVED: u64 = 1 << 24;
+const RESERVED_AHEAD: u64 = 1 << 24;
 
 /// How often the wall clock is looked at.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
@@ -44,10 +44,10 @@ pub(crate) enum Event {
     },
     /// A manifest is durable.
     Saved,
-    /// Something was read from the shelf.
-    Read(AskId, Answered),
-    /// The shelf's thread has done something.
-    Shelf(Outcome),
+    /// Something was read from the cold tier.
+    Read(ReadId, ReadOutcome),
+    /// The compactor's thread has done something.
+    ColdTier(Outcome),
     /// The journal failed.
     Failed(String),
     /// Stop, and say when everything is durable.
@@ -62,8 +62,8 @@ pub(crate) struct Shown {
     pub(crate) failed: Option<String>,
     /// What is wrong with the wall clock, if anything is.
     pub(crate) clock: Option<String>,
-    /// What is wrong with the shelf.
-    pub(crate) shelf: Vec<String>,
+    /// What is wrong with the cold tier.
+    pub(crate) cold: Vec<String>,
     /// What is wrong with the room there is.
     pub(crate) room: Option<String>,
     /// How much there is where; looked at when the clock is.
@@ -96,8 +96,8 @@ pub(crate) struct Runner {
     pub(crate) shown: Arc<Mutex<Shown>>,
     pub(crate) events: Receiver<Event>,
     pub(crate) journal: Sender<Work>,
-    pub(crate) reader: Sender<Ask>,
-    pub(crate) shelver: Sender<Task>,
+    pub(crate) reader: Sender<ColdRead>,
+    pub(crate) compactor: Sender<Task>,
     pub(crate) reserve: Reserve,
     /// Calls that wait until there is room.
     pub(crate) held: VecDeque<(Command, OwnedSemaphorePermit)>,
@@ -146,31 +146,31 @@ impl Runner {
         }
         self.before_calls = self.engine.journal().last_sequence;
         self.engine.retry_for_room();
-        if self.held.front().is_some_and(|(command, _)| self.engine.turn_of(command) != Turn::Later) {
+        if self.held.front().is_some_and(|(command, _)| self.engine.admission_of(command) != Admission::Later) {
             let later = std::mem::replace(&mut self.backlog, std::mem::take(&mut self.held));
             self.backlog.extend(later);
         }
         while (!self.engine.has_full_batch() || self.engine.has_failed())
             && let Some((command, permit)) = self.backlog.pop_front()
         {
-            match self.engine.turn_of(&command) {
-                Turn::Now => self.engine.apply(command),
-                Turn::Later => {
+            match self.engine.admission_of(&command) {
+                Admission::Now => self.engine.apply(command),
+                Admission::Later => {
                     self.held.push_back((command, permit));
                     continue;
                 }
-                Turn::Never => command.refuse(StoreError::Overloaded),
+                Admission::Never => command.refuse(StoreError::Overloaded),
             }
             between(&mut self.engine);
             drop(permit);
         }
-        self.send_asks();
+        self.send_reads();
         self.send_frame();
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Call(Command::Put { mut jobs, reply }, permit) if planted::is(Bug::DelayAtTheEdge) => {
+            Event::Call(Command::Put { mut jobs, reply }, permit) if sim_bugs::is(Bug::DelayAtTheEdge) => {
                 for new in &mut jobs {
                     if let When::In(delay) = new.when {
                         new.when = When::At(self.clock.wall().plus(delay.as_millis()));
@@ -192,18 +192,18 @@ impl Runner {
                 let has_found_damage = !answered.bad.is_empty();
                 if self.engine.answered(ask, answered) {
                     // The next is read while this is used.
-                    self.send_asks();
+                    self.send_reads();
                     self.engine.use_answer();
                 }
                 if has_found_damage {
-                    self.show_shelf();
+                    self.show_cold_tier();
                 }
             }
-            Event::Shelf(outcome) => {
-                self.engine.shelf_did(outcome);
-                self.show_shelf();
+            Event::ColdTier(outcome) => {
+                self.engine.compactor_did(outcome);
+                self.show_cold_tier();
             }
-            Event::Failed(_) if planted::is(Bug::FailureIgnored) => self.handle(Event::Synced { on_disk: true }),
+            Event::Failed(_) if sim_bugs::is(Bug::FailureIgnored) => self.handle(Event::Synced { on_disk: true }),
             Event::Failed(why) => {
                 self.in_flight = false;
                 self.show(|shown| shown.failed = Some(why.clone()));
@@ -225,7 +225,7 @@ impl Runner {
         let (timer, waiter) = self.engine.next_wake();
         let now = self.timeline.now(self.clock.monotonic());
         let timer = timer.map(|at| Duration::from_millis(at.since(now)));
-        let real = waiter.into_iter().chain(self.engine.folds_again_at()).min();
+        let real = waiter.into_iter().chain(self.engine.flushes_again_at()).min();
         let real = real.map(|at| at.saturating_sub(self.clock.real()));
         let sweep = Duration::from_millis(limits::SWEEP);
         [timer, real].into_iter().flatten().fold(sweep, Duration::min)
@@ -256,7 +256,7 @@ impl Runner {
         }
         self.keep_reserves();
         self.engine.before_saving();
-        if planted::is(Bug::TopicsBeforeJournal) {
+        if sim_bugs::is(Bug::TopicsBeforeJournal) {
             self.let_segments_go();
         }
         if let Some(frame) = self.engine.take_frame() {
@@ -266,43 +266,43 @@ impl Runner {
         self.let_segments_go();
     }
 
-    /// Sends off what is to be read, and what is to be folded.
-    fn send_asks(&mut self) {
-        for ask in self.engine.take_asks() {
+    /// Sends off what is to be read, and what is to be flushed.
+    fn send_reads(&mut self) {
+        for ask in self.engine.take_reads() {
             // A thread that has ended is only missed by a store that is ending.
             drop(self.reader.send(ask));
         }
-        if let Some(fold) = self.engine.take_fold() {
-            drop(self.shelver.send(Task::Fold(fold)));
+        if let Some(flush) = self.engine.take_flush() {
+            drop(self.compactor.send(Task::Flush(flush)));
         }
     }
 
     /// Writes a new manifest when reserves run low.
     fn keep_reserves(&mut self) {
         let state = self.engine.journal();
-        let low = state.next_sequence + RESERVED / 2 > self.manifest.sequence_reserved
-            || state.next_number + RESERVED / 2 > self.manifest.number_reserved;
+        let low = state.next_sequence + RESERVED_AHEAD / 2 > self.manifest.sequence_reserved
+            || state.next_number + RESERVED_AHEAD / 2 > self.manifest.number_reserved;
         if low {
             self.engine.saves_nothing();
             self.send_manifest(None, Vec::new());
         }
     }
 
-    /// Writes a new manifest, and the topics as they are, when segments have become free or the shelf has changed.
+    /// Writes a new manifest, and the topics as they are, when segments have become free or the cold tier has changed.
     ///
     /// The topics must not know of anything that the journal does not: so only when everything that was done is in a
     /// frame, and after that frame.
     fn let_segments_go(&mut self) {
         let state = self.engine.journal();
-        if state.batched > 0 && !planted::is(Bug::TopicsBeforeJournal) {
+        if state.batched > 0 && !sim_bugs::is(Bug::TopicsBeforeJournal) {
             return;
         }
-        let Some(Unsaved { runs, bad, obsolete, topics }) = self.engine.take_unsaved() else { return };
+        let Some(ManifestDelta { runs, bad, obsolete, topics }) = self.engine.take_manifest_delta() else { return };
         self.manifest.runs = runs;
         self.manifest.bad = bad;
         let topics = topics.then(|| {
             self.manifest.first_segment = state.first_segment;
-            self.manifest.folded = self.engine.folded_through();
+            self.manifest.flushed = self.engine.flushed_through();
             self.manifest.topics = Some(state.last_sequence);
             (topics::name(state.last_sequence), self.engine.topics_file())
         });
@@ -311,8 +311,8 @@ impl Runner {
 
     fn send_manifest(&mut self, topics: Option<(String, Vec<u8>)>, obsolete: Vec<String>) {
         let state = self.engine.journal();
-        self.manifest.sequence_reserved = state.next_sequence + RESERVED;
-        self.manifest.number_reserved = state.next_number + RESERVED;
+        self.manifest.sequence_reserved = state.next_sequence + RESERVED_AHEAD;
+        self.manifest.number_reserved = state.next_number + RESERVED_AHEAD;
         self.manifest.topic_ids_reserved = state.next_topic;
         self.manifest.mark = self.engine.now().as_millis();
         self.send(Work::Manifest(Box::new(self.manifest.clone()), topics, obsolete));
@@ -330,7 +330,7 @@ impl Runner {
 
     /// Leaves a manifest that says that everything is there.
     pub(crate) fn stop(mut self) {
-        drop(self.shelver.send(Task::Stop));
+        drop(self.compactor.send(Task::Stop));
         for (command, _) in std::mem::take(&mut self.held).into_iter().chain(std::mem::take(&mut self.backlog)) {
             self.engine.apply(command);
         }
@@ -367,9 +367,9 @@ impl Runner {
         }
     }
 
-    fn show_shelf(&self) {
+    fn show_cold_tier(&self) {
         let troubles = self.engine.troubles();
-        self.show(|shown| shown.shelf = troubles);
+        self.show(|shown| shown.cold = troubles);
     }
 
     fn show(&self, change: impl FnOnce(&mut Shown)) {

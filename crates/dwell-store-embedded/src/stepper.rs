@@ -7,11 +7,11 @@ use std::time::Duration;
 use dwell_core::Timestamp;
 
 use crate::check;
-use crate::engine::{Ask, Engine, Recounted};
+use crate::cold::compactor::{Compactor, Task};
+use crate::cold::reader;
+use crate::engine::{ColdRead, Engine, Recounted};
 use crate::journal::{Journal, Spares, Work};
 use crate::runner::{Event, Runner};
-use crate::shelf::read;
-use crate::shelf::shelver::{Shelver, Task};
 use crate::storage::Storage;
 use crate::store::Parts;
 
@@ -22,19 +22,19 @@ pub struct Stepper {
     journal: Option<(Journal, Receiver<Work>)>,
     events: Sender<Event>,
     spares: Spares,
-    shelver: Shelver,
+    compactor: Compactor,
     tasks: Receiver<Task>,
-    /// Nobody asks here: see [`read_at_once`].
-    _asks: Receiver<Ask>,
+    /// Nobody reads here: see [`read_at_once`].
+    _asks: Receiver<ColdRead>,
     storage: Arc<dyn Storage>,
     recounted: Option<Recounted>,
 }
 
 impl Stepper {
     pub(crate) fn new(parts: Parts, events: Sender<Event>, spares: Spares) -> Self {
-        let Parts { runner, journal, work, shelver, tasks, asks, storage, recounted } = parts;
+        let Parts { runner, journal, work, compactor, tasks, reads, storage, recounted } = parts;
         let (runner, journal) = (Some(runner), Some((journal, work)));
-        Self { runner, journal, events, spares, shelver, tasks, _asks: asks, storage, recounted }
+        Self { runner, journal, events, spares, compactor, tasks, _asks: reads, storage, recounted }
     }
 
     /// One turn of the engine: calls, timers, waiting consumers; then the next frame, if one can go. False once it has
@@ -99,14 +99,14 @@ impl Stepper {
         is_done
     }
 
-    /// One piece of the shelf's work. False if there was nothing to do.
-    pub fn shelf_turn(&mut self) -> bool {
+    /// One piece of the cold tier's work. False if there was nothing to do.
+    pub fn compactor_turn(&mut self) -> bool {
         if let Ok(task) = self.tasks.try_recv() {
-            self.shelver.take(task);
+            self.compactor.take(task);
         }
-        let busy = self.shelver.patience() == Some(Duration::ZERO);
-        if let Some(outcome) = self.shelver.turn() {
-            drop(self.events.send(Event::Shelf(outcome)));
+        let busy = self.compactor.patience() == Some(Duration::ZERO);
+        if let Some(outcome) = self.compactor.turn() {
+            drop(self.events.send(Event::ColdTier(outcome)));
         }
         busy
     }
@@ -142,20 +142,20 @@ impl Stepper {
     }
 }
 
-/// Reads from the shelf whatever the engine asks for, so that a call is carried out in the turn that takes it.
+/// Reads from the cold tier whatever the engine reads for, so that a call is carried out in the turn that takes it.
 fn read_at_once(engine: &mut Engine) {
     /// More than any life needs.
     const MOST_ROUNDS: usize = 10_000;
     for _ in 0..MOST_ROUNDS {
-        let asks = engine.take_asks();
-        if asks.is_empty() {
+        let reads = engine.take_reads();
+        if reads.is_empty() {
             return;
         }
-        for Ask { id, view, question } in asks {
-            if engine.answered(id, read::answer(&view, &question)) {
+        for ColdRead { id, view, question } in reads {
+            if engine.answered(id, reader::answer(&view, &question)) {
                 engine.use_answer();
             }
         }
     }
-    panic!("the engine asks for ever");
+    panic!("the engine reads for ever");
 }

@@ -53,7 +53,7 @@ pub trait Storage: Send + Sync + 'static {
 }
 
 /// An open file. Reads and writes name their place, so threads can share it.
-#[expect(clippy::len_without_is_empty, reason = "nobody asks whether a file is empty")]
+#[expect(clippy::len_without_is_empty, reason = "nobody reads whether a file is empty")]
 pub trait StoredFile: Send + Sync {
     /// Writes all of `bytes` at `offset`; the file grows as needed, with zeros in a gap.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;

@@ -16,30 +16,30 @@ use dwell_core::{
 };
 use tokio::sync::{OnceCell, Semaphore, oneshot};
 
+use crate::cold::compactor::{Compactor, Task};
+use crate::cold::reader;
 use crate::config::{Config, Durability, Place};
-use crate::engine::{Ask, Command, Recounted, Settings};
+use crate::disk_space::{NoSpace as _, Reserve};
+use crate::engine::{ColdRead, Command, Recounted, Settings};
 use crate::format::key::Lane;
 use crate::format::manifest::Manifest;
-use crate::format::{dead, manifest, run, segment, topics};
+use crate::format::{manifest, run, segment, tombstone_file, topics};
 use crate::gauges::Gauges;
 use crate::journal::{Journal, Spares, Work};
 use crate::recovery::{self, OpenError, Recovered, io_error};
-use crate::reserve::{Reserve, RoomError as _};
 use crate::runner::{Event, Runner, Shown};
-use crate::shelf::read;
-use crate::shelf::shelver::{Shelver, Task};
 use crate::stepper::Stepper;
 use crate::storage::{DiskStorage, Storage};
 
 /// Room for calls that wait for the engine, in units of a kibibyte: 64 MiB.
-const QUEUE: usize = 64 << 10;
+const QUEUE_KIB: usize = 64 << 10;
 
 /// How nice threads are that can wait: such get about a tenth of a core that others want too. Puts wait for them before
 /// they fall far behind.
-const BEHIND: i32 = 10;
+const BACKGROUND_NICE: i32 = 10;
 
 /// What a store calls itself that keeps nothing when the process ends.
-const MEMORY: &str = "memory";
+const MEMORY_KIND: &str = "memory";
 
 /// A store in one directory of one process.
 ///
@@ -63,16 +63,16 @@ impl EmbeddedStore {
     /// where blocking is fine.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let (store, parts) = Self::assemble(config)?;
-        let Parts { runner, mut journal, work, mut shelver, tasks, asks, storage, .. } = parts;
-        let (read, shelved) = (store.events.clone(), store.events.clone());
+        let Parts { runner, mut journal, work, mut compactor, tasks, reads, storage, .. } = parts;
+        let (read, cold_slices) = (store.events.clone(), store.events.clone());
         let events = store.events.clone();
         let filler = store.spares.clone();
         let threads = vec![
             spawn("dwell-journal", move || journal.run(&work, &events)),
             spawn("dwell-engine", move || runner.run()),
-            spawn("dwell-reader", move || read_for(&asks, &read)),
+            spawn("dwell-reader", move || read_for(&reads, &read)),
             spawn_behind("dwell-spares", move || filler.run(&*storage)),
-            spawn_behind("dwell-shelf", move || shelver.run(&tasks, &shelved)),
+            spawn_behind("dwell-cold", move || compactor.run(&tasks, &cold_slices)),
         ];
         *store.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(store)
@@ -89,15 +89,15 @@ impl EmbeddedStore {
     fn assemble(config: &Config) -> Result<(Self, Parts), OpenError> {
         let (storage, kind): (Arc<dyn Storage>, _) = match &config.place {
             Place::Directory(directory) => (Arc::new(DiskStorage::open(directory)?), "embedded"),
-            Place::Storage(storage) => (Arc::clone(storage), MEMORY),
+            Place::Storage(storage) => (Arc::clone(storage), MEMORY_KIND),
         };
         let recovered = recovery::recover(&storage, settings(config), &*config.clock, config.accept_clock)?;
         let store_failed = |error| io_error(&*storage, manifest::NAME, error);
         let reserve = Reserve::open(Arc::clone(&storage), config.tail + 3 * config.segment, config.segment);
         let begin = || manifest::store(&*storage, &recovered.manifest);
-        match reserve.or_spend(0, begin) {
+        match reserve.retry_on_enospc(0, begin) {
             // Nobody knows of the spares yet.
-            Err(error) if error.is_for_room() && remove_spare(&*storage) => begin(),
+            Err(error) if error.is_no_space() && remove_spare(&*storage) => begin(),
             begun => begun,
         }
         .map_err(store_failed)?;
@@ -116,20 +116,20 @@ impl EmbeddedStore {
         let Recovered { engine, manifest, timeline, recounted } = recovered;
         let (events, inbox) = mpsc::channel();
         let (journal_work, work) = mpsc::channel();
-        let (reader, asks) = mpsc::channel();
+        let (reader, reads) = mpsc::channel();
         let (tasks_for, tasks) = mpsc::channel();
-        let shelver = Shelver::new(
+        let compactor = Compactor::new(
             Arc::clone(&storage),
             Arc::clone(&config.clock),
             reserve.clone(),
-            engine.shelf_view(),
+            engine.cold_view(),
             config.block,
             config.segment,
         );
         reserve.note_begun(engine.journal().segment.saturating_sub(1));
         let room = reserve.trouble();
         let sizes = Sizes { disk_free: reserve.free(), ..engine.sizes() };
-        let shown = Shown { now: engine.now(), failed: None, clock: None, shelf: engine.troubles(), room, sizes };
+        let shown = Shown { now: engine.now(), failed: None, clock: None, cold: engine.troubles(), room, sizes };
         let shown = Arc::new(Mutex::new(shown));
         let journal = Journal::new(
             Arc::clone(&storage),
@@ -150,7 +150,7 @@ impl EmbeddedStore {
             events: inbox,
             journal: journal_work,
             reader,
-            shelver: tasks_for,
+            compactor: tasks_for,
             reserve,
             held: VecDeque::new(),
             checked_at: config.clock.real(),
@@ -162,7 +162,7 @@ impl EmbeddedStore {
         };
         let store = Self {
             events,
-            room: Arc::new(Semaphore::new(QUEUE)),
+            room: Arc::new(Semaphore::new(QUEUE_KIB)),
             shown,
             gauges,
             spares,
@@ -173,7 +173,7 @@ impl EmbeddedStore {
             closing: OnceCell::new(),
             threads: Mutex::default(),
         };
-        (store, Parts { runner, journal, work, shelver, tasks, asks, storage, recounted })
+        (store, Parts { runner, journal, work, compactor, tasks, reads, storage, recounted })
     }
 
     /// What the start had to set right in the cold tier, for the log: jobs that an earlier build had left out of every
@@ -192,7 +192,7 @@ impl EmbeddedStore {
         bytes: usize,
         command: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Command,
     ) -> Result<T, StoreError> {
-        let room = u32::try_from((bytes / 1_024 + 1).min(QUEUE)).unwrap_or(u32::MAX);
+        let room = u32::try_from((bytes / 1_024 + 1).min(QUEUE_KIB)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(room).await.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
         self.events.send(Event::Call(command(reply), room)).map_err(|_| self.unanswered())?;
@@ -235,9 +235,9 @@ pub(crate) struct Parts {
     pub(crate) runner: Runner,
     pub(crate) journal: Journal,
     pub(crate) work: Receiver<Work>,
-    pub(crate) shelver: Shelver,
+    pub(crate) compactor: Compactor,
     pub(crate) tasks: Receiver<Task>,
-    pub(crate) asks: Receiver<Ask>,
+    pub(crate) reads: Receiver<ColdRead>,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) recounted: Option<Recounted>,
 }
@@ -350,7 +350,7 @@ impl Store for EmbeddedStore {
                 promise: self.promise.clone(),
                 now: now.unwrap_or(shown.now),
                 failed: shown.failed,
-                troubles: shown.clock.into_iter().chain(shown.shelf).chain(shown.room).collect(),
+                troubles: shown.clock.into_iter().chain(shown.cold).chain(shown.room).collect(),
                 measures: Measures { sizes: Some(shown.sizes), ..self.gauges.read() },
             })
         })
@@ -368,7 +368,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         max_topics: config.max_topics,
         memory: config.memory,
         segment: config.segment,
-        shelves: config.shelves,
+        cold_tier: config.cold_tier,
         tail: config.tail,
         lanes: config.lanes.min(Lane::OWN),
         seed: config.seed,
@@ -382,15 +382,15 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 /// The same for a thread that runs when no other wants to, or nearly so.
 fn spawn_behind(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     spawn(name, || {
-        // Of the thread that asks. A system that refuses lets it run like the others.
-        rustix::process::setpriority_process(None, BEHIND).ok();
+        // Of the thread that reads. A system that refuses lets it run like the others.
+        rustix::process::setpriority_process(None, BACKGROUND_NICE).ok();
         run();
     })
 }
 
 fn promise(kind: &str, durability: Durability) -> String {
     match durability {
-        _ if kind == MEMORY => "everything is gone when the process ends".to_owned(),
+        _ if kind == MEMORY_KIND => "everything is gone when the process ends".to_owned(),
         Durability::Sync => "an answered success survives a power cut".to_owned(),
         Durability::Interval(interval) => {
             format!("a power cut loses at most the last {} ms of answered successes", interval.as_millis())
@@ -399,10 +399,10 @@ fn promise(kind: &str, durability: Durability) -> String {
     }
 }
 
-/// Reads what is asked for until nobody asks any more.
-fn read_for(asks: &Receiver<Ask>, events: &Sender<Event>) {
-    while let Ok(Ask { id, view, question }) = asks.recv() {
-        drop(events.send(Event::Read(id, read::answer(&view, &question))));
+/// Reads what is asked for until nobody reads any more.
+fn read_for(reads: &Receiver<ColdRead>, events: &Sender<Event>) {
+    while let Ok(ColdRead { id, view, question }) = reads.recv() {
+        drop(events.send(Event::Read(id, reader::answer(&view, &question))));
     }
 }
 
@@ -421,7 +421,7 @@ fn remove_leftovers(storage: &dyn Storage, manifest: &Manifest) -> std::io::Resu
         let old = segment::parse_name(&name).is_some_and(|id| id < manifest.first_segment)
             || topics::parse_name(&name).is_some_and(|stamp| Some(stamp) != manifest.topics)
             || run::parse_name(&name).is_some_and(|run| named(run).is_none())
-            || dead::parse_name(&name)
+            || tombstone_file::parse_name(&name)
                 .is_some_and(|(run, stamp)| named(run).is_none_or(|name| name.dead != Some(stamp)));
         if old || name == topics::NEW_NAME || name == manifest::NEW_NAME {
             storage.remove(&name)?;

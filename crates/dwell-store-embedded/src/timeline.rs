@@ -24,20 +24,20 @@ use dwell_core::{Timestamp, limits};
 /// The wall clock may be this far behind the mark at start: a clock that a crash or a time server set back a little.
 const MOST_BEHIND_AT_START: u64 = limits::HOUR;
 /// Distances up to this are closed by running a little faster or slower.
-const SMALL: i64 = SECOND;
+const SLEW_LIMIT: i64 = MICROS_A_SECOND;
 /// A wall clock that is further ahead is not believed without a person.
-const LARGE: i64 = 24 * 3_600 * SECOND;
+const STEP_LIMIT: i64 = 24 * 3_600 * MICROS_A_SECOND;
 /// So long both clocks have to run together before a step forward is taken.
-const AGREEMENT: i64 = 30 * SECOND;
+const STEP_CONFIRMATION: i64 = 30 * MICROS_A_SECOND;
 /// By so much their distance may change meanwhile: time servers steer by up to 0.05 %, and readings jitter.
-const WOBBLE: i64 = SECOND / 4;
+const STEP_TOLERANCE: i64 = MICROS_A_SECOND / 4;
 /// T gains or loses one part in so many while it is steered.
-const STEER: i64 = 100;
+const SLEW_PARTS: i64 = 100;
 /// Checks closer together than this tell nothing new, and would lose what steering gains to rounding.
 const LEAST_BETWEEN_CHECKS: i64 = 1_000;
 
-const SECOND: i64 = 1_000_000;
-const MILLISECOND: i64 = 1_000;
+const MICROS_A_SECOND: i64 = 1_000_000;
+const MICROS_A_MILLI: i64 = 1_000;
 
 /// The store's own time.
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ impl Timeline {
 
     /// T, rounded up to whole milliseconds: what a delay counts from, so that it is never cut short.
     pub(crate) fn now_rounded_up(&mut self, monotonic: Duration) -> Timestamp {
-        timestamp(self.advance(monotonic) + (MILLISECOND - 1))
+        timestamp(self.advance(monotonic) + (MICROS_A_MILLI - 1))
     }
 
     /// Compares T with the wall clock and decides what to do about the distance. To be called about once a second.
@@ -143,14 +143,14 @@ impl Timeline {
         }
         (self.anchor, self.at, self.steer) = (self.latest, now, 0);
         let ahead = wall_ahead(wall, now);
-        let action = if ahead > SMALL {
+        let action = if ahead > SLEW_LIMIT {
             self.wall_is_ahead(wall, ahead)
         } else {
             self.step = None;
             self.steer = ahead;
             match ahead {
                 0 => ClockAction::Agrees,
-                ahead if ahead < -SMALL => ClockAction::WaitsForWall,
+                ahead if ahead < -SLEW_LIMIT => ClockAction::WaitsForWall,
                 _ => ClockAction::Slews,
             }
         };
@@ -159,29 +159,29 @@ impl Timeline {
     }
 
     fn wall_is_ahead(&mut self, wall: Timestamp, ahead: i64) -> ClockAction {
-        if ahead > LARGE {
+        if ahead > STEP_LIMIT {
             self.step = None;
             return ClockAction::RefusesStep;
         }
         let distance = micros(wall) - self.latest;
         let step = match self.step {
-            Some(step) if (distance - step.distance).abs() <= WOBBLE => step,
+            Some(step) if (distance - step.distance).abs() <= STEP_TOLERANCE => step,
             _ => Step { distance, since: self.latest },
         };
-        if self.latest - step.since < AGREEMENT {
+        if self.latest - step.since < STEP_CONFIRMATION {
             self.step = Some(step);
             return ClockAction::WatchesStep;
         }
         self.step = None;
         self.at = micros(wall);
-        ClockAction::TookStep { by: u64::try_from(ahead / MILLISECOND).unwrap_or(0) }
+        ClockAction::TookStep { by: u64::try_from(ahead / MICROS_A_MILLI).unwrap_or(0) }
     }
 
     /// T at this reading, in microseconds.
     fn advance(&mut self, monotonic: Duration) -> i64 {
         self.latest = self.latest.max(reading(monotonic));
         let elapsed = self.latest - self.anchor;
-        let most = elapsed / STEER;
+        let most = elapsed / SLEW_PARTS;
         self.at + elapsed + self.steer.clamp(-most, most)
     }
 }
@@ -189,7 +189,7 @@ impl Timeline {
 /// How far the wall clock is ahead of T (or, below zero, behind). It shows whole milliseconds only, so it agrees with
 /// every T within the one it shows.
 fn wall_ahead(wall: Timestamp, now: i64) -> i64 {
-    let (first, last) = (micros(wall), micros(wall) + MILLISECOND - 1);
+    let (first, last) = (micros(wall), micros(wall) + MICROS_A_MILLI - 1);
     if now < first {
         first - now
     } else if now > last {
@@ -201,23 +201,23 @@ fn wall_ahead(wall: Timestamp, now: i64) -> i64 {
 
 /// T minus the wall clock, in milliseconds.
 fn gap(now: i64, wall: Timestamp) -> i64 {
-    (now - micros(wall)).div_euclid(MILLISECOND)
+    (now - micros(wall)).div_euclid(MICROS_A_MILLI)
 }
 
 fn micros(at: Timestamp) -> i64 {
-    at.as_millis().cast_signed() * MILLISECOND
+    at.as_millis().cast_signed() * MICROS_A_MILLI
 }
 
 fn timestamp(micros: i64) -> Timestamp {
-    let millis = u64::try_from(micros / MILLISECOND).expect("T begins at 1970 or later and never falls");
+    let millis = u64::try_from(micros / MICROS_A_MILLI).expect("T begins at 1970 or later and never falls");
     Timestamp::from_millis(millis).unwrap_or(Timestamp::MAX)
 }
 
 /// A reading of the monotonic clock in microseconds. A clock that has run for a hundred thousand years stands still,
 /// so that no sum overflows.
 fn reading(monotonic: Duration) -> i64 {
-    const END: i64 = 1 << 62;
-    i64::try_from(monotonic.as_micros()).unwrap_or(END).min(END)
+    const LAST_MICROS: i64 = 1 << 62;
+    i64::try_from(monotonic.as_micros()).unwrap_or(LAST_MICROS).min(LAST_MICROS)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Step `far`: a million jobs that wait for long, nearly all of them on the shelf. They are put, the process is killed,
+//! Step `far`: a million jobs that wait for long, nearly all of them in the cold tier. They are put, the process is killed,
 //! another one opens the directory, and jobs are looked up, moved and cancelled there.
 //!
 //! How fast that goes is printed and asks nothing of the machine; a job that is not found makes the step fail.
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// It ends after this, whatever happens.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 
-/// Little memory, so that the shelf has much to do.
+/// Little memory, so that the cold tier has much to do.
 const WHAT: [&str; 7] = ["far", "--jobs", "1000000", "--body", "64", "--memory", "128"];
 
 pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<()> {

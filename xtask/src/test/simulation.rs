@@ -1,4 +1,4 @@
-//! Step `simulation`: lives seeds of the embedded store for three minutes, two of them with a shelf, and finds every bug
+//! Step `simulation`: lives seeds of the embedded store for three minutes, two of them with a cold tier, and finds every bug
 //! that is planted.
 //!
 //! Seeds are not tests and are not counted as such; one that goes wrong makes the step fail. The lives begin at a seed
@@ -13,8 +13,8 @@ use super::artifacts;
 use super::tally::Tally;
 use crate::workspace::Workspace;
 
-/// How long it goes on without a shelf, and with one.
-const MINUTES: [&[&str]; 2] = [&["--minutes", "1"], &["--minutes", "2", "--shelf"]];
+/// How long it goes on without a cold tier, and with one.
+const MINUTES: [&[&str]; 2] = [&["--minutes", "1"], &["--minutes", "2", "--cold"]];
 
 pub(crate) fn run(workspace: &Workspace, _tally: &mut Tally) -> anyhow::Result<()> {
     let built = artifacts::build(workspace)?;

@@ -58,7 +58,7 @@ pub(crate) fn live(jobs: u64, body: usize) -> u64 {
     jobs * (body + OVERHEAD) as u64
 }
 
-/// Waits until a store has folded and merged all it is going to: every run on disk is one that it reads (one that is
+/// Waits until a store has flushed and compacted all it is going to: every run on disk is one that it reads (one that is
 /// being written is not, nor is one that is to be removed), and nothing has moved for a second.
 pub(crate) async fn rest(store: &dyn Store, path: &Path) -> Duration {
     let begun = now();

@@ -44,7 +44,7 @@ struct Args {
     #[arg(long, global = true, default_value_t = 256)]
     body: usize,
 
-    /// Mebibytes of memory that jobs may take; the rest goes onto the shelf
+    /// Mebibytes of memory that jobs may take; the rest goes to the cold tier
     #[arg(long, global = true, default_value_t = 256)]
     memory: usize,
 

@@ -117,10 +117,10 @@ impl World {
         // The last put may go beyond; so may leases, which open what was packed.
         let last = usize::try_from(LARGEST_BODY).unwrap_or(0);
         // What is leased, and the next that would be, is in memory however much it is.
-        let in_use = if self.shelves { self.shadow.model.leased_bytes() + last } else { 0 };
+        let in_use = if self.cold_tier { self.shadow.model.leased_bytes() + last } else { 0 };
         let beyond = self.memory / 4 + last + in_use + 512 * jobs + 128 * more + FIXED / 2;
         let allowed = self.memory.saturating_add(beyond);
-        let too_little = weight < bytes && !self.shelves;
+        let too_little = weight < bytes && !self.cold_tier;
         if too_little || (weight > most && weight > self.memory) || weight > allowed {
             return Err(Wrong(format!(
                 "{jobs} jobs with {bytes} bytes are reckoned to take {weight} bytes; they may take {}",

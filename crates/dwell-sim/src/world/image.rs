@@ -1,7 +1,7 @@
 //! What would be left if the power went now.
 //!
 //! A copy of the disk loses what a power cut loses; a store is started on it, and perhaps the power goes in the middle
-//! of that, too. Then it must look like the shadow; and if the disk then does not give what is on the shelf, whoever asks
+//! of that, too. Then it must look like the shadow; and if the disk then does not give what is in the cold tier, whoever asks
 //! for it is told so or gets what is there, and once the disk does, all of it is. The life goes on as if nothing had been.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -36,7 +36,7 @@ impl World {
     }
 
     fn look_while_reads_fail(&mut self, chance: &mut Chance) -> Result<(), Wrong> {
-        if !self.shelves || self.stepper.has_failed() {
+        if !self.cold_tier || self.stepper.has_failed() {
             return Ok(());
         }
         self.reads_fail = true;
@@ -59,20 +59,20 @@ impl World {
                 let kind = chance.one_of(&[FaultKind::Write, FaultKind::Sync, FaultKind::Name, FaultKind::Read]);
                 disk.set_fault(Some(Fault { after: chance.within(0..12), kind }));
             }
-            let opened = open(chance.roll(), self.shelves, self.durability, self.memory, &disk, &clock, true);
+            let opened = open(chance.roll(), self.cold_tier, self.durability, self.memory, &disk, &clock, true);
             first = opened.ok().and_then(|(_, stepper)| stepper.last_sequence());
             disk.cut_power(chance.one_of(&cuts));
         }
         let mut starts = self.tally.starts;
         let (store, stepper) =
-            start(self.seed, self.shelves, self.durability, self.memory, &disk, &clock, &mut starts)?;
+            start(self.seed, self.cold_tier, self.durability, self.memory, &disk, &clock, &mut starts)?;
         let read = stepper.last_sequence();
         if first.is_some() && first != read {
             return Err(Wrong(format!("one start has read back up to {first:?}, the next up to {read:?}")));
         }
         let mut image = Self {
             seed: self.seed,
-            shelves: self.shelves,
+            cold_tier: self.cold_tier,
             durability: self.durability,
             memory: self.memory,
             disk,

@@ -14,8 +14,8 @@ use crate::chance::Chance;
 use crate::clock::SimClock;
 use crate::disk::{Cut, SimDisk};
 
-/// Seeds with this bit live with a shelf.
-pub const ON_SHELF: u64 = 1 << 63;
+/// Seeds with this bit live with a cold tier.
+pub const WITH_COLD_TIER: u64 = 1 << 63;
 
 /// Bytes of a segment: small, so that segments fill, are freed and used again.
 pub(super) const SEGMENT: u64 = 32 << 10;
@@ -38,7 +38,7 @@ pub(super) fn durability(seed: u64) -> Durability {
 /// Bytes of memory jobs may take, in the life of this seed: mostly more than enough. With a cold tier, less makes folds
 /// follow each other closely.
 pub(super) fn memory(seed: u64) -> usize {
-    if shelves(seed) {
+    if cold_tier(seed) {
         return Chance::new(seed ^ 0x3e3).one_of(&[1 << 30, 1 << 30, 48 << 10, 96 << 10, 256 << 10]);
     }
     Chance::new(seed ^ 0x3e3).one_of(&[1 << 30, 1 << 30, 1 << 30, 22 << 10, 30 << 10, 48 << 10])
@@ -52,13 +52,13 @@ fn lanes(seed: u64, memory: usize) -> usize {
 }
 
 /// Whether jobs that wait for long leave memory, in the life of this seed.
-pub(super) fn shelves(seed: u64) -> bool {
-    seed & ON_SHELF != 0
+pub(super) fn cold_tier(seed: u64) -> bool {
+    seed & WITH_COLD_TIER != 0
 }
 
 pub(super) fn open(
     seed: u64,
-    shelves: bool,
+    cold_tier: bool,
     durability: Durability,
     memory: usize,
     disk: &SimDisk,
@@ -71,7 +71,7 @@ pub(super) fn open(
         defaults: defaults(),
         memory,
         segment: SEGMENT,
-        shelves,
+        cold_tier,
         tail: SEGMENT,
         block: 600,
         lanes: lanes(seed, memory),
@@ -86,7 +86,7 @@ pub(super) fn open(
 /// Starts a store: again if the disk fails, or if the clock is behind.
 pub(super) fn start(
     seed: u64,
-    shelves: bool,
+    cold_tier: bool,
     durability: Durability,
     memory: usize,
     disk: &SimDisk,
@@ -98,7 +98,7 @@ pub(super) fn start(
         let faults = disk.counts().faults;
         tries += 1;
         *starts += 1;
-        match open(seed.wrapping_add(*starts), shelves, durability, memory, disk, clock, accept) {
+        match open(seed.wrapping_add(*starts), cold_tier, durability, memory, disk, clock, accept) {
             Ok(opened) => return Ok(opened),
             Err(OpenError::Clock(_)) if !accept => accept = true,
             Err(OpenError::Io { .. }) if tries < 9 && (disk.counts().faults > faults || disk.is_full()) => {
@@ -138,7 +138,7 @@ impl World {
             }
             self.engine_turn()?;
             while self.stepper.journal_turn() {}
-            self.stepper.shelf_turn();
+            self.stepper.compactor_turn();
         }
         Err(Wrong("the store never closes".to_owned()))
     }
@@ -153,7 +153,7 @@ impl World {
         }
         let started = start(
             self.seed,
-            self.shelves,
+            self.cold_tier,
             self.durability,
             self.memory,
             &self.disk,

@@ -202,7 +202,7 @@ fn what_a_failed_save_left_is_not_removed_once_it_is_in_use() {
 /// See [`named`]: each is fine now, and shows its bug where that is planted again.
 #[test]
 fn lives_with_a_name_are_fine() {
-    for (seed, events) in [named::a_fold_is_taken_for_another(), named::topics_are_written_over()] {
+    for (seed, events) in [named::a_flush_is_taken_for_another(), named::topics_are_written_over()] {
         assert_fine_under(seed, &events);
     }
 }

@@ -5,7 +5,7 @@ mod found;
 use dwell_sim::event::{Event, life};
 use dwell_sim::planted::find;
 use dwell_sim::shrink::shrink;
-use dwell_sim::world::{ON_SHELF, live, live_caught};
+use dwell_sim::world::{WITH_COLD_TIER, live, live_caught};
 use dwell_store_embedded::{Bug, plant};
 
 #[test]
@@ -18,8 +18,8 @@ fn the_same_seed_lives_the_same_life() {
 }
 
 #[test]
-fn with_a_shelf_the_same_seed_lives_the_same_life() {
-    for seed in (0..60).map(|seed| seed | ON_SHELF) {
+fn with_a_cold_tier_the_same_seed_lives_the_same_life() {
+    for seed in (0..60).map(|seed| seed | WITH_COLD_TIER) {
         let (once, twice) = (live(seed, &life(seed)), live(seed, &life(seed)));
         assert_eq!(once, twice, "seed {seed}");
         assert!(once.is_ok_and(|tally| tally.answers > 0 && tally.trace != 0));

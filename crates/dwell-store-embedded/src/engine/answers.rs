@@ -1,11 +1,11 @@
-//! Answers that wait until what they have seen is durable.
+//! Answers that wait for the sync of everything they have seen.
 
 use std::collections::VecDeque;
 
 use dwell_core::{LeaseToken, LeasedJob, StoreError};
 use tokio::sync::oneshot;
 
-use crate::planted::{self, Bug};
+use crate::sim_bugs::{self, Bug};
 
 /// Where the answer to a call goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -40,7 +40,7 @@ impl Answers {
 
     /// Sends what has seen nothing later than `durable`; the leases that nobody received.
     pub(super) fn release(&mut self, durable: u64) -> Vec<LeaseToken> {
-        let durable = if planted::is(Bug::AnswersBeforeSync) { u64::MAX } else { durable };
+        let durable = if sim_bugs::is(Bug::AnswersBeforeSync) { u64::MAX } else { durable };
         let mut lost = Vec::new();
         while let Some((sequence, _)) = self.held.front()
             && *sequence <= durable

@@ -1,18 +1,18 @@
-//! Where jobs that are not in use lie: their records, one after the other, in chunks of memory.
+//! The arena: records of packed jobs, one after the other, in chunks of memory.
 //!
-//! A chunk is filled from front to back, or it is a whole segment as a start has read it. A record that is let go leaves
-//! a gap; a chunk without any record left is given back at once. When gaps are a third of all there is, chunks with many
-//! of them are marked, and whoever walks over all jobs moves what is left in them elsewhere ([`Arena::moved`]). So what
-//! is held is never more than half as much again as what is in use, and a little.
+//! A chunk is filled from front to back, or it is a whole segment as a start has read it. A record that is freed leaves a
+//! gap; a chunk without records is freed at once. When gaps are a third of all bytes, chunks with many gaps are marked, and
+//! arena compaction moves their remaining records elsewhere ([`Arena::moved`]). So the arena holds at most about one and a
+//! half times the bytes in use.
 
 /// Bytes of a chunk that is filled here.
-const CHUNK: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// From this size on a record has a chunk to itself, so that the ends of chunks are not left empty.
-const LARGE: usize = CHUNK / 8;
+const OWN_CHUNK_ABOVE: usize = CHUNK_BYTES / 8;
 
 /// Gaps that never matter, where memory is plenty.
-const SLACK: usize = 4 << 20;
+const SLACK_BYTES: usize = 4 << 20;
 
 /// A record that lies in an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct Chunk {
     bytes: Vec<u8>,
     /// Bytes of the records in it that have not been let go.
     used: usize,
-    /// Whether it is yet to be brought.
+    /// Whether it is yet to be loaded.
     expected: bool,
     /// Whether what is left in it is to be moved elsewhere.
     leaves: bool,
@@ -62,7 +62,7 @@ impl Chunk {
 impl Arena {
     /// Keeps a copy of a record.
     pub(super) fn add(&mut self, record: &[u8]) -> Packed {
-        let place = self.filling.filter(|_| record.len() < LARGE);
+        let place = self.filling.filter(|_| record.len() < OWN_CHUNK_ABOVE);
         let fits = |chunk: &Chunk| chunk.bytes.len() + record.len() <= chunk.bytes.capacity();
         let place = match place.filter(|place| self.chunk(*place).is_some_and(fits)) {
             Some(place) => place,
@@ -77,9 +77,9 @@ impl Arena {
 
     fn begin_chunk(&mut self, length: usize) -> u32 {
         let place = self.take_place();
-        let capacity = if length < LARGE { CHUNK } else { length };
+        let capacity = if length < OWN_CHUNK_ABOVE { CHUNK_BYTES } else { length };
         self.chunks[place as usize] = Some(Chunk::new(capacity));
-        if length < LARGE {
+        if length < OWN_CHUNK_ABOVE {
             let full = self.filling.replace(place);
             // Everything in it may have been let go while it was being filled.
             if let Some(full) = full {
@@ -96,7 +96,7 @@ impl Arena {
         })
     }
 
-    /// A place for a chunk that is brought later, with [`Arena::bring`]. Until then records in it can be kept and let
+    /// A place for a chunk that is loaded later, with [`Arena::load`]. Until then records in it can be kept and let
     /// go, but not read.
     pub(super) fn expect_chunk(&mut self) -> u32 {
         let place = self.take_place();
@@ -114,7 +114,7 @@ impl Arena {
     }
 
     /// Brings an expected chunk. One of which nothing was kept is given back at once.
-    pub(super) fn bring(&mut self, place: u32, mut bytes: Vec<u8>) {
+    pub(super) fn load(&mut self, place: u32, mut bytes: Vec<u8>) {
         bytes.shrink_to_fit();
         let chunk = self.chunks[place as usize].as_mut().expect("it is expected");
         self.held += bytes.len();
@@ -163,7 +163,7 @@ impl Arena {
     /// more than an eighth.
     pub(super) fn wants_moving(&self, short: bool) -> bool {
         let gaps = self.held - self.used;
-        if short { gaps > self.held / 8 } else { gaps > self.used / 2 + SLACK }
+        if short { gaps > self.held / 8 } else { gaps > self.used / 2 + SLACK_BYTES }
     }
 
     /// Marks chunks that should be emptied.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     /// A segment in which some records are kept, with gaps between them.
-    fn bring(arena: &mut Arena, parts: &[(usize, bool)], seed: u8) -> Vec<(Packed, Vec<u8>)> {
+    fn load(arena: &mut Arena, parts: &[(usize, bool)], seed: u8) -> Vec<(Packed, Vec<u8>)> {
         let place = arena.expect_chunk();
         let (mut bytes, mut kept) = (Vec::new(), Vec::new());
         for (length, keep) in parts {
@@ -232,7 +232,7 @@ mod tests {
             }
             bytes.extend_from_slice(&part);
         }
-        arena.bring(place, bytes);
+        arena.load(place, bytes);
         kept
     }
 
@@ -256,7 +256,7 @@ mod tests {
                     }
                     Step::Remove(_) if kept.is_empty() => {}
                     Step::Remove(which) => arena.remove(kept.swap_remove(which.index(kept.len())).0),
-                    Step::Bring(parts) => kept.extend(bring(&mut arena, &parts, seed)),
+                    Step::Bring(parts) => kept.extend(load(&mut arena, &parts, seed)),
                     Step::Move(short) => {
                         move_all(&mut arena, &mut kept, short);
                         prop_assert!(!arena.wants_moving(short), "{} held, {} used", arena.held(), arena.used());

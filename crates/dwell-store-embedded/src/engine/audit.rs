@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use roaring::RoaringTreemap;
 
 use super::Engine;
+use super::cold::ColdSlice;
 use super::index::Indexed;
-use super::shelf::OnShelf;
-use super::slots::SHELF;
+use super::slots::Home;
 use super::topic::Topic;
 use crate::format::key::{Key, Lane, Slice};
-use crate::format::record::{Glance, PhaseKind, TopicId};
+use crate::format::record::{PhaseKind, RecordHeader, TopicId};
 
 /// How much is said of what is wrong.
 const MOST_SAID: usize = 20;
@@ -56,7 +56,7 @@ impl<'a> Audit<'a> {
     /// Begins; not while the cold tier is being written: jobs are counted there that cannot be read yet, and topics are
     /// cleared away that still can.
     pub(crate) fn begin(engine: &'a Engine) -> Option<Self> {
-        if engine.folding.is_under_way() || engine.shelf.is_saving() {
+        if engine.flush.is_under_way() || engine.cold.is_saving() {
             return None;
         }
         Some(Self {
@@ -77,7 +77,7 @@ impl<'a> Audit<'a> {
     }
 
     /// One row that is not marked as dead.
-    pub(crate) fn row(&mut self, key: &Key, seen: &Glance<'_>) {
+    pub(crate) fn row(&mut self, key: &Key, seen: &RecordHeader<'_>) {
         let (slice, engine) = (key.slice, self.engine);
         let found = self.found.entry(slice).or_default();
         let of = slice_of(engine, slice);
@@ -91,17 +91,17 @@ impl<'a> Audit<'a> {
         }
         let job = || format!("job {:?} of {}", String::from_utf8_lossy(seen.id), topic_name(engine, slice.topic));
         let Some(topic) = engine.topics.get(&slice.topic) else { return };
-        let lane = topic.lane(seen.brief.priority, seen.brief.phase);
+        let lane = topic.lane(seen.meta.priority, seen.meta.phase);
         let mut wrong = Vec::new();
-        if lane != slice.lane || key.place() != seen.brief.place() || slice.line != seen.brief.line {
+        if lane != slice.lane || key.place() != seen.meta.place() || slice.line != seen.meta.line {
             wrong.push(format!("{} lies at {key:?}, where nobody looks for it", job()));
         }
-        let number = seen.brief.number;
+        let number = seen.meta.number;
         if !self.numbers.insert(number.get()) || !self.ids.insert(name_hash(slice.topic, seen.id)) {
             wrong.push(format!("{} is in the cold tier twice", job()));
         }
         match engine.slots.by_number(number) {
-            Some(index) if engine.slots.get(index).home == SHELF => found.near += 1,
+            Some(index) if engine.slots.get(index).home == Home::COLD => found.near += 1,
             Some(_) => wrong.push(format!("{} is in memory, and its older copy counts too", job())),
             None => {
                 self.jobs += 1;
@@ -122,7 +122,7 @@ impl<'a> Audit<'a> {
     pub(crate) fn finish(mut self) -> Audited {
         if !self.is_partial {
             self.slices();
-            let counted: BTreeMap<u64, u64> = self.engine.shelf.minutes.sorted().into_iter().collect();
+            let counted: BTreeMap<u64, u64> = self.engine.cold.minutes.sorted().into_iter().collect();
             if counted != self.minutes {
                 self.wrong.push(format!("the cold tier's timeline counts {counted:?}, not {:?}", self.minutes));
             }
@@ -140,7 +140,7 @@ impl<'a> Audit<'a> {
     fn slices(&mut self) {
         let engine = self.engine;
         let live = engine.topics.iter().map(|(id, topic)| (*id, &topic.slices));
-        let gone = engine.shelf.gone.iter().map(|(id, slices)| (*id, slices));
+        let gone = engine.cold.gone.iter().map(|(id, slices)| (*id, slices));
         let mut found = std::mem::take(&mut self.found);
         for (topic, slices) in live.chain(gone) {
             for (&(line, lane), of) in slices {
@@ -176,24 +176,24 @@ impl<'a> Audit<'a> {
         for index in 0..engine.slots.end() {
             let Some(slot) = engine.slots.peek(index) else { continue };
             let Some(topic) = engine.topics.get(&slot.topic) else {
-                self.wrong.push(format!("job number {} has no topic", slot.brief.number.get()));
+                self.wrong.push(format!("job number {} has no topic", slot.meta.number.get()));
                 continue;
             };
-            let place = slot.brief.place();
-            let in_order = |order: &super::order::Order| order.range(place..=place).any(|(_, of)| of == index);
+            let place = slot.meta.place();
+            let in_order = |order: &super::due_index::DueIndex| order.range(place..=place).any(|(_, of)| of == index);
             let (row, phase, is_there) = match slot.indexed {
                 Indexed::None => (0, None, false),
                 Indexed::Delayed => (0, Some(PhaseKind::Waiting), in_order(&topic.waiting)),
                 Indexed::Ready(line) => {
-                    let there = topic.ready.get(&line).and_then(|ready| ready.get(&slot.brief.rank()));
-                    let is_there = there == Some(&index) && line == slot.brief.line && in_order(&topic.waiting);
+                    let there = topic.ready.get(&line).and_then(|ready| ready.get(&slot.meta.rank()));
+                    let is_there = there == Some(&index) && line == slot.meta.line && in_order(&topic.waiting);
                     (1, Some(PhaseKind::Waiting), is_there)
                 }
                 Indexed::Leased => (2, Some(PhaseKind::Leased), in_order(&topic.leased)),
                 Indexed::Buried => (3, Some(PhaseKind::Buried), in_order(&topic.buried)),
             };
-            if !is_there || phase != Some(slot.brief.phase) {
-                let (name, number) = (&topic.name, slot.brief.number.get());
+            if !is_there || phase != Some(slot.meta.phase) {
+                let (name, number) = (&topic.name, slot.meta.number.get());
                 self.wrong.push(format!("job number {number} of {name} is in no order: {:?}", slot.indexed));
             }
             indexed.entry(slot.topic).or_default()[row] += 1;
@@ -215,10 +215,10 @@ impl<'a> Audit<'a> {
     }
 }
 
-fn slice_of(engine: &Engine, slice: Slice) -> Option<&OnShelf> {
+fn slice_of(engine: &Engine, slice: Slice) -> Option<&ColdSlice> {
     let slices = match engine.topics.get(&slice.topic) {
         Some(topic) => &topic.slices,
-        None => engine.shelf.gone.get(&slice.topic)?,
+        None => engine.cold.gone.get(&slice.topic)?,
     };
     slices.get(&(slice.line, slice.lane)).map(|of| &**of)
 }

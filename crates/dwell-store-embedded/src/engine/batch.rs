@@ -6,15 +6,15 @@ use dwell_core::{Timestamp, Version};
 
 use super::Origin;
 use crate::format::frame::{self, FrameHeader};
-use crate::format::key::Stale;
+use crate::format::key::Tombstone;
 use crate::format::record;
 use crate::format::segment;
 
 /// Bytes at which a frame in the making is full and the next one begins.
-const FULL: usize = 8 << 20;
+const FRAME_BYTES: usize = 8 << 20;
 
 /// Bytes a frame in the making gets room for at the most before it has records.
-const MOST_ROOM: usize = 1 << 20;
+const MAX_PREALLOCATED: usize = 1 << 20;
 
 /// What has been done and not yet written.
 pub(super) struct Batch {
@@ -135,24 +135,24 @@ impl Batch {
         self.last_in_journal = self.next_sequence;
         self.next_sequence += 1;
         let is_joined = std::mem::take(&mut self.joined);
-        if self.making.buffer.len() >= FULL && !is_joined {
-            let next = Making::from(self.next_sequence, MOST_ROOM);
+        if self.making.buffer.len() >= FRAME_BYTES && !is_joined {
+            let next = Making::from(self.next_sequence, MAX_PREALLOCATED);
             self.full.push_back(std::mem::replace(&mut self.making, next));
             return self.full.back().map_or(&[], |full| &full.buffer[before..]);
         }
         &self.making.buffer[before..]
     }
 
-    /// Appends a record, and if there is a copy on the shelf that it makes stale, another one that says so: both are in
+    /// Appends a record, and if there is a copy in the cold tier that it makes stale, another one that says so: both are in
     /// one frame.
-    pub(super) fn log_over(&mut self, stale: Option<Stale>, encode: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn log_over(&mut self, stale: Option<Tombstone>, encode: impl FnOnce(&mut Vec<u8>)) {
         let Some(stale) = stale else {
             self.log(encode);
             return;
         };
         self.log(|out| {
             encode(out);
-            record::encode_stale(out, &stale);
+            record::encode_tombstone(out, &stale);
         });
         // That was two of them; the frame may be full by now.
         let frame = self.full.back_mut().filter(|_| self.making.records == 0).unwrap_or(&mut self.making);
@@ -214,7 +214,7 @@ impl Batch {
         }
         let made = self.full.pop_front().unwrap_or_else(|| {
             // The next one is often as large as this one.
-            let next = Making::from(self.next_sequence, self.making.buffer.len().min(MOST_ROOM));
+            let next = Making::from(self.next_sequence, self.making.buffer.len().min(MAX_PREALLOCATED));
             std::mem::replace(&mut self.making, next)
         });
         let Making { buffer, records, first_sequence } = made;
@@ -260,12 +260,12 @@ mod tests {
         let origin = Origin { epoch: 1, segment: 1, durable: 0, read: 0, sequence: 1, number: 1, topic: 1 };
         let mut batch = Batch::new(origin, 1 << 30);
         for _ in 0..5 {
-            batch.log(|out| out.resize(out.len() + FULL / 2, 7));
+            batch.log(|out| out.resize(out.len() + FRAME_BYTES / 2, 7));
         }
-        assert_eq!(batch.len(), FULL / 2 * 5);
+        assert_eq!(batch.len(), FRAME_BYTES / 2 * 5);
         let mut synced = Vec::new();
         while let Some(frame) = batch.take(Timestamp::EPOCH) {
-            assert!(frame.buffer.len() < 2 * FULL);
+            assert!(frame.buffer.len() < 2 * FRAME_BYTES);
             assert!(batch.take(Timestamp::EPOCH).is_none(), "one at a time");
             synced.push(batch.synced(true));
         }
@@ -276,7 +276,7 @@ mod tests {
     fn records_that_are_true_together_are_in_one_frame() {
         let origin = Origin { epoch: 1, segment: 1, durable: 0, read: 0, sequence: 1, number: 1, topic: 1 };
         let mut batch = Batch::new(origin, 1 << 30);
-        batch.log(|out| out.resize(FULL - 1, 7));
+        batch.log(|out| out.resize(FRAME_BYTES - 1, 7));
         batch.join_next();
         batch.log(|out| out.push(7));
         batch.log(|out| out.push(7));

@@ -130,7 +130,7 @@ impl Engine {
     }
 
     /// Forgets those of a topic whose time is over, and notes how far that is: the topic's next record says so, lest
-    /// a restart under another policy bring them back.
+    /// a restart under another policy load them back.
     pub(super) fn forget_done_of(&mut self, id: TopicId) {
         if let Some(topic) = self.topics.get_mut(&id) {
             let forgotten = self.done.forget(id, &topic.policy, self.now.at);
@@ -165,7 +165,7 @@ mod tests {
         let policy = TopicPolicy { keep_done: keep, ..TopicPolicy::default() };
         let mut jobs = DoneJobs::default();
         jobs.insert(topic, done("younger", 20), 20);
-        // A fold has logged it again, and freed the segment where it was before.
+        // A flush has logged it again, and freed the segment where it was before.
         jobs.insert(topic, done("older", 10), 30);
         jobs.forget_through(topic, 10);
         let found = |id: &str| jobs.get(topic, &JobId::new(id).unwrap(), &policy, Timestamp::EPOCH).is_some();

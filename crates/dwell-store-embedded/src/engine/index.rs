@@ -3,7 +3,7 @@
 use dwell_core::Line;
 
 use super::Engine;
-use super::slots::{Index, SHELF, Slot};
+use super::slots::{Home, Index, Slot};
 use crate::format::record::{PhaseKind, TopicId};
 
 /// Which of its topic's indexes a job is in.
@@ -27,9 +27,9 @@ impl Engine {
         let slot = self.slots.get_mut(index);
         let indexed = std::mem::replace(&mut slot.indexed, Indexed::None);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let place = slot.brief.place();
-        if slot.home == SHELF && matches!(indexed, Indexed::Ready(_)) {
-            topic.count_clean(&slot.brief, |of| of.ready -= 1);
+        let place = slot.meta.place();
+        if slot.home == Home::COLD && matches!(indexed, Indexed::Ready(_)) {
+            topic.count_clean(&slot.meta, |of| of.ready -= 1);
         }
         match indexed {
             Indexed::None => {}
@@ -49,9 +49,9 @@ impl Engine {
                     self.minutes.remove(place.0);
                 }
                 topic.ready_count -= 1;
-                topic.urgent_count -= u64::from(slot.brief.rank().0.is_urgent());
+                topic.urgent_count -= u64::from(slot.meta.rank().0.is_urgent());
                 let queue = topic.ready.get_mut(&line).expect("a ready job is on its line");
-                queue.remove(&slot.brief.rank());
+                queue.remove(&slot.meta.rank());
                 if queue.is_empty() {
                     topic.ready.remove(&line);
                 }
@@ -71,8 +71,8 @@ impl Engine {
     pub(super) fn index(&mut self, index: Index) {
         let slot = self.slots.get_mut(index);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let place = slot.brief.place();
-        match slot.brief.phase {
+        let place = slot.meta.place();
+        match slot.meta.phase {
             PhaseKind::Leased => {
                 topic.leased.insert(place, index);
                 slot.indexed = Indexed::Leased;
@@ -108,13 +108,13 @@ impl Engine {
         let slot = self.slots.get_mut(index);
         debug_assert_eq!(slot.indexed, Indexed::Delayed);
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let line = slot.brief.line;
-        topic.ready.entry(line).or_default().insert(slot.brief.rank(), index);
+        let line = slot.meta.line;
+        topic.ready.entry(line).or_default().insert(slot.meta.rank(), index);
         topic.ready_count += 1;
-        if slot.home == SHELF {
-            topic.count_clean(&slot.brief, |of| of.ready += 1);
+        if slot.home == Home::COLD {
+            topic.count_clean(&slot.meta, |of| of.ready += 1);
         }
-        topic.urgent_count += u64::from(slot.brief.rank().0.is_urgent());
+        topic.urgent_count += u64::from(slot.meta.rank().0.is_urgent());
         slot.indexed = Indexed::Ready(line);
         let id = slot.topic;
         self.waiters.mark(id);

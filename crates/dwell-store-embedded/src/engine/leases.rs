@@ -14,7 +14,7 @@ use super::slots::Index;
 use super::topic::Rank;
 use super::waiters::{Waiter, WaiterId};
 use crate::format::record::{Cause, GoneCause, PhaseKind, TopicId};
-use crate::planted::{self, Bug};
+use crate::sim_bugs::{self, Bug};
 
 /// A line of a topic that a call may have jobs of.
 struct Queue {
@@ -28,10 +28,10 @@ impl Engine {
     /// Answers with what is ready, or lets the caller wait.
     pub(super) fn lease_or_wait(&mut self, request: LeaseRequest, reply: Reply<Vec<LeasedJob>>) {
         self.note_asked(&request.from);
-        // Those who came before go first, also where what is ready for them is still on its way from the shelf.
+        // Those who came before go first, also where what is ready for them is still on its way from the cold tier.
         self.serve();
         // Nothing is handed out to somebody who is known to have gone away.
-        if reply.is_closed() && !planted::is(Bug::GoneStillServed) {
+        if reply.is_closed() && !sim_bugs::is(Bug::GoneStillServed) {
             return;
         }
         let leased = if self.waiters.is_behind(&request.from) { None } else { self.lease(&request) };
@@ -49,7 +49,7 @@ impl Engine {
         self.open_later(&request.from);
         let from = request.from.clone();
         self.waiters.park(Waiter { request, deadline, answer: reply, held_up: false }, held_up);
-        self.bring_ahead_for(&from);
+        self.prefetch_for(&from);
     }
 
     fn answer_lease(&mut self, reply: Reply<Vec<LeasedJob>>, jobs: Vec<LeasedJob>) {
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// What can be leased right now; nothing at all is said while what goes first is still on the shelf.
+    /// What can be leased right now; nothing at all is said while what goes first is still in the cold tier.
     fn lease(&mut self, request: &LeaseRequest) -> Option<Vec<LeasedJob>> {
         if let LeaseFrom::Number(number) = request.from {
             let index = self.slots.by_number(number).filter(|index| self.refresh(*index));
@@ -146,7 +146,7 @@ impl Engine {
         }
         let mut queues = self.queues(&request.from);
         let share = match &request.from {
-            LeaseFrom::Push(lines) if !planted::is(Bug::SharesIgnored) => lines.per_line.max(1),
+            LeaseFrom::Push(lines) if !sim_bugs::is(Bug::SharesIgnored) => lines.per_line.max(1),
             _ => u32::MAX,
         };
         let ready: usize = queues.iter().map(|queue| self.ready_on(queue)).sum();
@@ -181,7 +181,7 @@ impl Engine {
             LeaseFrom::Pull(names) => {
                 let topics = names.iter().filter_map(|name| self.topics.get(self.names.get(name)?));
                 let pulled =
-                    topics.filter(|topic| topic.policy.deliver_to.is_none() || planted::is(Bug::PushedIsPulled));
+                    topics.filter(|topic| topic.policy.deliver_to.is_none() || sim_bugs::is(Bug::PushedIsPulled));
                 pulled.map(|topic| queue(topic.id, Line::PULL)).collect()
             }
             LeaseFrom::Push(lines) => {
@@ -219,7 +219,7 @@ impl Engine {
         let slot = self.slots.get(index);
         let rules = Rules { policy: &self.topics[&slot.topic].policy, defaults: &self.settings.defaults };
         let past_ttl = rules.expires_at(&self.job(index)).is_some_and(|at| at <= self.now.at);
-        slot.brief.phase != PhaseKind::Leased && !past_ttl
+        slot.meta.phase != PhaseKind::Leased && !past_ttl
     }
 
     fn hand_out(&mut self, index: Index, request: &LeaseRequest) -> LeasedJob {
@@ -228,7 +228,7 @@ impl Engine {
             secret: self.roll(),
             consumer: request.consumer.clone(),
             // By its number a job can be had before it is due.
-            by_number: matches!(request.from, LeaseFrom::Number(_)) || planted::is(Bug::EarlyByOne),
+            by_number: matches!(request.from, LeaseFrom::Number(_)) || sim_bugs::is(Bug::EarlyByOne),
         };
         self.command(index, Command::Lease(grant), Cause::Lease).expect("it was found to be leasable");
         let view = self.view(index);
@@ -256,7 +256,7 @@ impl Engine {
         self.serve();
     }
 
-    /// Somebody asks for jobs of these topics.
+    /// Somebody reads for jobs of these topics.
     fn note_asked(&mut self, from: &LeaseFrom) {
         let LeaseFrom::Pull(names) = from else { return };
         for name in names {
@@ -286,13 +286,13 @@ enum Served {
     Gone,
     /// There is nothing for it.
     Nothing,
-    /// There is something, and what goes first is still on the shelf.
+    /// There is something, and what goes first is still in the cold tier.
     HeldUp,
 }
 
 /// Whether a courier wants nothing of this line.
 pub(super) fn is_blocked(lines: &PushLines, topic: &TopicName, line: Line) -> bool {
-    if planted::is(Bug::BlockedLinesIgnored) {
+    if sim_bugs::is(Bug::BlockedLinesIgnored) {
         false
     } else if line == Line::PULL {
         lines.blocked_topics.contains(topic)

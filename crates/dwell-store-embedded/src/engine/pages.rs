@@ -1,5 +1,4 @@
-//! A row of slots in pages: a slot never moves, the lowest place that is free is taken first, and a page without slots
-//! is given back.
+//! A paged array of slots: a slot never moves, the lowest free index is reused first, and an empty page is freed.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +6,11 @@ use std::collections::BTreeSet;
 pub(super) type Index = u32;
 
 /// Slots in a page.
-const PAGE: u32 = 256;
+const SLOTS_A_PAGE: u32 = 256;
 
 /// Bytes of the slots and of the list of places that a page takes.
 const fn page_size<T>() -> usize {
-    PAGE as usize * (size_of::<Option<T>>() + size_of::<u8>())
+    SLOTS_A_PAGE as usize * (size_of::<Option<T>>() + size_of::<u8>())
 }
 
 /// Slots by index.
@@ -31,7 +30,7 @@ struct Page<T> {
 
 impl<T> Page<T> {
     fn new() -> Self {
-        Self { slots: Vec::with_capacity(PAGE as usize), free: Vec::new() }
+        Self { slots: Vec::with_capacity(SLOTS_A_PAGE as usize), free: Vec::new() }
     }
 
     fn taken(&self) -> usize {
@@ -59,17 +58,17 @@ impl<T> Pages<T> {
         let number = self.roomy.first().copied().unwrap_or_else(|| self.begin_page());
         let page = self.row[number as usize].as_mut().expect("a page with room is there");
         let place = page.insert(value);
-        if page.taken() == PAGE as usize {
+        if page.taken() == SLOTS_A_PAGE as usize {
             self.roomy.remove(&number);
         }
-        number * PAGE + Index::from(place)
+        number * SLOTS_A_PAGE + Index::from(place)
     }
 
     fn begin_page(&mut self) -> u32 {
         let number = self.absent.pop().unwrap_or_else(|| {
             self.row.push(None);
             let number = u32::try_from(self.row.len() - 1).ok();
-            number.filter(|number| *number < u32::MAX / PAGE).expect("memory ends before 2^32 jobs")
+            number.filter(|number| *number < u32::MAX / SLOTS_A_PAGE).expect("memory ends before 2^32 jobs")
         });
         self.row[number as usize] = Some(Page::new());
         self.roomy.insert(number);
@@ -77,8 +76,8 @@ impl<T> Pages<T> {
     }
 
     pub(super) fn remove(&mut self, index: Index) -> Option<T> {
-        let number = index / PAGE;
-        let place = u8::try_from(index % PAGE).expect("a page has 256 places");
+        let number = index / SLOTS_A_PAGE;
+        let place = u8::try_from(index % SLOTS_A_PAGE).expect("a page has 256 places");
         let page = self.row.get_mut(number as usize)?.as_mut()?;
         let value = page.slots.get_mut(usize::from(place))?.take()?;
         page.free.push(place);
@@ -86,7 +85,7 @@ impl<T> Pages<T> {
             self.row[number as usize] = None;
             self.roomy.remove(&number);
             self.absent.push(number);
-        } else if page.taken() == PAGE as usize - 1 {
+        } else if page.taken() == SLOTS_A_PAGE as usize - 1 {
             self.roomy.insert(number);
         }
         Some(value)
@@ -94,17 +93,22 @@ impl<T> Pages<T> {
 
     #[inline]
     pub(super) fn get(&self, index: Index) -> Option<&T> {
-        self.row.get((index / PAGE) as usize)?.as_ref()?.slots.get((index % PAGE) as usize)?.as_ref()
+        self.row.get((index / SLOTS_A_PAGE) as usize)?.as_ref()?.slots.get((index % SLOTS_A_PAGE) as usize)?.as_ref()
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, index: Index) -> Option<&mut T> {
-        self.row.get_mut((index / PAGE) as usize)?.as_mut()?.slots.get_mut((index % PAGE) as usize)?.as_mut()
+        self.row
+            .get_mut((index / SLOTS_A_PAGE) as usize)?
+            .as_mut()?
+            .slots
+            .get_mut((index % SLOTS_A_PAGE) as usize)?
+            .as_mut()
     }
 
     /// No index is this large or larger.
     pub(super) fn end(&self) -> Index {
-        u32::try_from(self.row.len()).expect("memory ends before 2^32 jobs") * PAGE
+        u32::try_from(self.row.len()).expect("memory ends before 2^32 jobs") * SLOTS_A_PAGE
     }
 
     /// Bytes of memory all pages take.
@@ -134,7 +138,7 @@ mod tests {
         let mut taken: Vec<Index> = (0..2).map(|_| pages.insert(0)).collect();
         taken.sort_unstable();
         assert_eq!(taken, [3, 7], "the lowest page first");
-        assert_eq!(pages.insert(1) / PAGE, 3, "then the next that has room");
+        assert_eq!(pages.insert(1) / SLOTS_A_PAGE, 3, "then the next that has room");
         for _ in 0..1_000 {
             pages.insert(2);
         }

@@ -1,8 +1,8 @@
 //! Counting the cold tier anew at a start, where what was written of it is not what is there.
 //!
 //! The topics' file says how many jobs each slice has; the journal says which copies have become stale since. Builds before
-//! November 2026 could write the two such that they did not fit: two folds could have one sequence, and a topics' file
-//! the name of the one that the manifest named. Then a slice counts too few jobs, and the last ones of it are never brought,
+//! November 2026 could write the two such that they did not fit: two flushes could have one sequence, and a topics' file
+//! the name of the one that the manifest named. Then a slice counts too few jobs, and the last ones of it are never loaded,
 //! or too many. Rows themselves were never lost, so all of it can be counted again.
 
 use std::collections::{BTreeMap, HashSet};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use dwell_core::{Priority, Timestamp};
 
 use super::Engine;
-use super::shelf::{OnShelf, Slices};
+use super::cold::{ColdSlice, ColdSlices};
+use crate::cold::View;
 use crate::format::key::{Key, Lane, Slice};
-use crate::format::record::{Glance, TopicId};
+use crate::format::record::{RecordHeader, TopicId};
 use crate::repair::fill_lanes;
-use crate::shelf::View;
 
 /// What is believed of the cold tier, as far as it is cheap to see whether it is so.
 pub(crate) struct Believed {
@@ -30,7 +30,7 @@ pub(crate) struct Believed {
 #[derive(Default)]
 pub(crate) struct Recount {
     stale: HashSet<(u64, u64)>,
-    slices: BTreeMap<TopicId, Slices>,
+    slices: BTreeMap<TopicId, ColdSlices>,
     minutes: BTreeMap<u64, u64>,
     lanes: BTreeMap<TopicId, BTreeMap<usize, Priority>>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Recounted {
 impl Engine {
     /// What is believed of the cold tier.
     pub(crate) fn believed(&self) -> Believed {
-        let slices = self.topics.values().map(|topic| &topic.slices).chain(self.shelf.gone.values());
+        let slices = self.topics.values().map(|topic| &topic.slices).chain(self.cold.gone.values());
         let (mut rows, mut stale) = (0, BTreeMap::new());
         for of in slices.flat_map(BTreeMap::values) {
             rows += of.copies + of.stale.len() as u64;
@@ -55,12 +55,12 @@ impl Engine {
                 *stale.entry(number.get()).or_default() += 1;
             }
         }
-        Believed { view: Arc::clone(&self.shelf.view), rows, stale: stale.into_iter().collect() }
+        Believed { view: Arc::clone(&self.cold.view), rows, stale: stale.into_iter().collect() }
     }
 
     /// Begins to count anew.
     pub(crate) fn begin_recount(&mut self) -> Recount {
-        let slices = self.topics.values().map(|topic| &topic.slices).chain(self.shelf.gone.values());
+        let slices = self.topics.values().map(|topic| &topic.slices).chain(self.cold.gone.values());
         let known = slices.flat_map(BTreeMap::values).flat_map(|of| of.stale.iter());
         let known = known.map(|((_, number), version)| (number.get(), version.get()));
         let passed_over = self.replaying.passed_over.drain(..);
@@ -69,13 +69,13 @@ impl Engine {
     }
 
     /// Counts one row that is not marked as dead.
-    pub(crate) fn recount(&self, recount: &mut Recount, key: &Key, seen: &Glance<'_>) {
+    pub(crate) fn recount(&self, recount: &mut Recount, key: &Key, seen: &RecordHeader<'_>) {
         let Slice { topic, line, lane } = key.slice;
         let slices = recount.slices.entry(topic).or_default();
-        let of = slices.entry((line, lane)).or_insert_with(|| Box::new(OnShelf::new(0, Timestamp::MAX)));
+        let of = slices.entry((line, lane)).or_insert_with(|| Box::new(ColdSlice::new(0, Timestamp::MAX)));
         of.passes = Timestamp::EPOCH;
         if let Some(place) = lane.place() {
-            recount.lanes.entry(topic).or_default().insert(place, seen.brief.priority);
+            recount.lanes.entry(topic).or_default().insert(place, seen.meta.priority);
         }
         let is_stale = recount.stale.contains(&(key.number.get(), seen.version.get()));
         // Whatever the journal has of a job is newer.
@@ -102,20 +102,20 @@ impl Engine {
                 fill_lanes(&mut topic.lanes, found);
             }
         }
-        self.shelf.gone = slices;
-        self.shelf.minutes = minutes.into_iter().collect();
+        self.cold.gone = slices;
+        self.cold.minutes = minutes.into_iter().collect();
         changed
     }
 
     /// What was counted anew is to be in the next manifest.
     pub(crate) fn save_recount(&mut self) {
-        self.shelf.unsaved = true;
+        self.cold.unsaved = true;
     }
 }
 
 impl Recounted {
-    fn compare(&mut self, old: &Slices, new: &Slices) {
-        let copies = |slices: &Slices, name| slices.get(name).map_or(0, |of| of.copies);
+    fn compare(&mut self, old: &ColdSlices, new: &ColdSlices) {
+        let copies = |slices: &ColdSlices, name| slices.get(name).map_or(0, |of| of.copies);
         for name in old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))) {
             let (old, new) = (copies(old, name), copies(new, name));
             self.found += new.saturating_sub(old);

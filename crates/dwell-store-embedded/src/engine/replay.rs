@@ -1,4 +1,4 @@
-//! Doing again what the journal says was done.
+//! Replay: applies the records of the journal to memory at a start.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,19 +8,19 @@ use dwell_core::{DoneJob, Job, Number, Phase, Timestamp, limits};
 use foldhash::fast::RandomState as FastHash;
 use hashbrown::HashMap;
 
-use super::fold::Folding;
-use super::ordering::{self, Ordered, Share};
-use super::shelf::OnShelf;
-use super::slots::{IdHash, IdTable, Ids, Index, Lying};
+use super::cold::ColdSlice;
+use super::flush::FlushState;
+use super::slots::{Home, IdHash, IdTable, Ids, Index, RecordLocation};
+use super::start_sort::{self, Share, SortedJobs};
 use super::topic::{Place, Topic};
 use super::{Engine, totals};
-use crate::format::key::{Lane, Slice, Stale};
+use crate::cold::{BadPlace, View};
+use crate::format::key::{Lane, Slice, Tombstone};
 use crate::format::record::{
-    self, BodyPart, Brief, Cause, DoneRecord, GoneCause, GoneRecord, PhaseKind, Record, TopicId, TopicRecord, id_of,
+    self, BodyPart, Cause, DoneRecord, GoneCause, GoneRecord, JobMeta, PhaseKind, Record, TopicId, TopicRecord, id_of,
 };
-use crate::format::topics::{ShelfSummary, SliceSummary};
-use crate::planted::{self, Bug};
-use crate::shelf::{BadPlace, View};
+use crate::format::topics::{ColdSummary, SliceSummary};
+use crate::sim_bugs::{self, Bug};
 
 /// A record that does not fit what came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,13 +35,13 @@ pub(crate) enum ReplayError {
 
 /// What is known of when a record was written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ReplayContext {
     /// Its sequence.
     pub(crate) sequence: u64,
-    /// The topics, and what is counted of the shelf, are already as they were after it: it says nothing about them.
+    /// The topics, and what is counted of the cold tier, are already as they were after it: it says nothing about them.
     pub(crate) topics_known: bool,
-    /// The shelf is already as it was after it: it says nothing about jobs that are there.
-    pub(crate) folded: bool,
+    /// The cold tier is already as it was after it: it says nothing about jobs that are there.
+    pub(crate) flushed: bool,
 }
 
 /// What is kept beside the jobs while the journal is replayed.
@@ -53,13 +53,13 @@ pub(super) struct Replaying {
     dead_topics: BTreeSet<TopicId>,
     /// The last record of jobs of which an earlier one has the body.
     headers: HashMap<Index, Box<[u8]>, FastHash>,
-    /// The job of the last record, if nothing was known of it before: of one that was on the shelf the next record says
+    /// The job of the last record, if nothing was known of it before: of one that was in the cold tier the next record says
     /// so.
     last: Option<(Number, Last)>,
     /// How many segments have been replayed.
     segments: usize,
-    /// Stale copies that the topics' file is thought to know.
-    pub(super) passed_over: Vec<Stale>,
+    /// Tombstone copies that the topics' file is thought to know.
+    pub(super) passed_over: Vec<Tombstone>,
     /// Their first sequences.
     pub(super) starts: Vec<(u64, u64)>,
 }
@@ -77,15 +77,15 @@ enum Last {
 #[derive(Clone, Copy)]
 pub(crate) struct JobBytes<'a> {
     pub(crate) bytes: &'a [u8],
-    pub(crate) lying: Lying,
+    pub(crate) lying: RecordLocation,
 }
 
 /// What was seen of a job's record, by itself.
-pub(crate) struct JobSight {
+pub(crate) struct ScannedJob {
     pub(crate) topic: TopicId,
     pub(crate) cause: Cause,
     pub(crate) body: BodyPart,
-    pub(crate) brief: Brief,
+    pub(crate) meta: JobMeta,
     /// Of its id, as [`Engine::id_hash`] hashes it.
     pub(crate) id_hash: u32,
     /// Where in its segment the record begins.
@@ -118,8 +118,8 @@ impl Engine {
     }
 
     /// Does one record again that is not a job's.
-    pub(crate) fn replay(&mut self, record: Record, told: Told) -> Result<(), ReplayError> {
-        let Told { sequence, topics_known, .. } = told;
+    pub(crate) fn replay(&mut self, record: Record, told: ReplayContext) -> Result<(), ReplayError> {
+        let ReplayContext { sequence, topics_known, .. } = told;
         match record {
             Record::Job(_) => unreachable!("jobs are only looked at"),
             Record::Topic(_) if topics_known => {}
@@ -133,9 +133,9 @@ impl Engine {
             },
             Record::Topic(topic) => self.replay_topic(topic),
             // What it would be on never came to be.
-            Record::Stale(stale) if stale.since > self.folding.folded_through() => {}
-            Record::Stale(stale) if topics_known => self.replaying.passed_over.push(stale),
-            Record::Stale(stale) => self.replay_stale(&stale),
+            Record::Tombstone(stale) if stale.since > self.flush.flushed_through() => {}
+            Record::Tombstone(stale) if topics_known => self.replaying.passed_over.push(stale),
+            Record::Tombstone(stale) => self.replay_tombstone(&stale),
             Record::TopicGone(id) => {
                 if self.topics.contains_key(&id) && !topics_known {
                     self.forget_replayed_topic(id);
@@ -145,8 +145,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A copy on the shelf is no longer true.
-    fn replay_stale(&mut self, stale: &Stale) {
+    /// A copy in the cold tier is no longer true.
+    fn replay_tombstone(&mut self, stale: &Tombstone) {
         let key = &stale.key;
         let last = self.replaying.last.take().filter(|(number, _)| *number == key.number);
         if let Some(topic) = self.topics.get_mut(&key.slice.topic) {
@@ -161,86 +161,91 @@ impl Engine {
         of.stale.insert(key.place(), stale.version);
         of.copies = of.copies.saturating_sub(1);
         if key.slice.lane != Lane::BURIED {
-            self.shelf.minutes.remove(key.due_at);
+            self.cold.minutes.remove(key.due_at);
         }
     }
 
-    fn slice_of(&mut self, slice: Slice) -> &mut OnShelf {
+    fn slice_of(&mut self, slice: Slice) -> &mut ColdSlice {
         let slices = match self.topics.get_mut(&slice.topic) {
             Some(topic) => &mut topic.slices,
-            None => self.shelf.gone.entry(slice.topic).or_default(),
+            None => self.cold.gone.entry(slice.topic).or_default(),
         };
-        slices.entry((slice.line, slice.lane)).or_insert_with(|| Box::new(OnShelf::new(0, Timestamp::MAX)))
+        slices.entry((slice.line, slice.lane)).or_insert_with(|| Box::new(ColdSlice::new(0, Timestamp::MAX)))
     }
 
-    /// What is on the shelf, as of the topics' file with this stamp.
-    pub(crate) fn replay_shelf(
+    /// What is in the cold tier, as of the topics' file with this stamp.
+    pub(crate) fn replay_cold_tier(
         &mut self,
-        summary: ShelfSummary,
+        summary: ColdSummary,
         view: View,
         bad: &[BadPlace],
-        folded: u64,
+        flushed: u64,
         stamp: u64,
     ) {
-        self.folding = Folding::new(0, folded);
-        self.shelf.stamp = Some(stamp);
+        self.flush = FlushState::new(0, flushed);
+        self.cold.stamp = Some(stamp);
         for (topic, lanes) in summary.lanes {
             if let Some(topic) = self.topics.get_mut(&topic) {
                 topic.lanes = lanes;
             }
         }
         for SliceSummary { slice, jobs, first, passes } in summary.slices {
-            *self.slice_of(slice) = OnShelf { passes, ..OnShelf::new(jobs, first) };
+            *self.slice_of(slice) = ColdSlice { passes, ..ColdSlice::new(jobs, first) };
         }
-        for Stale { key, version, .. } in summary.stale {
+        for Tombstone { key, version, .. } in summary.stale {
             self.slice_of(key.slice).stale.insert(key.place(), version);
         }
-        self.shelf.minutes = summary.minutes.into_iter().collect();
-        self.shelf.view = Arc::new(view);
-        self.shelf.bad = bad.iter().cloned().collect();
+        self.cold.minutes = summary.minutes.into_iter().collect();
+        self.cold.view = Arc::new(view);
+        self.cold.bad = bad.iter().cloned().collect();
     }
 
     /// Does the record of a job again. Indexes and timers come later, with [`Engine::begin`]. Where topics are known it
     /// is already counted, and a job of a topic that is not there is no more.
-    pub(crate) fn replay_job(&mut self, seen: &JobSight, record: JobBytes<'_>, told: Told) -> Result<(), ReplayError> {
-        let Told { sequence, topics_known, folded } = told;
-        let JobSight { topic, cause, body, brief, id_hash, .. } = *seen;
+    pub(crate) fn replay_job(
+        &mut self,
+        seen: &ScannedJob,
+        record: JobBytes<'_>,
+        told: ReplayContext,
+    ) -> Result<(), ReplayError> {
+        let ReplayContext { sequence, topics_known, flushed } = told;
+        let ScannedJob { topic, cause, body, meta, id_hash, .. } = *seen;
         let Some(of_topic) = self.topics.get_mut(&topic) else {
             return if topics_known { Ok(()) } else { Err(ReplayError::NoTopic) };
         };
-        let is_buried = brief.phase == PhaseKind::Buried;
-        self.next_number = self.next_number.max(brief.number.get() + 1);
+        let is_buried = meta.phase == PhaseKind::Buried;
+        self.next_number = self.next_number.max(meta.number.get() + 1);
         // A job that was just put cannot be there already.
-        let known = if cause == Cause::Put { None } else { self.slots.by_number(brief.number) };
+        let known = if cause == Cause::Put { None } else { self.slots.by_number(meta.number) };
         let Some(index) = known else {
             if body == BodyPart::Kept {
-                // Its body was in a segment that is gone: it is on the shelf as it was then or later, it has been logged
+                // Its body was in a segment that is gone: it is in the cold tier as it was then or later, it has been logged
                 // again since, or it has ended.
-                if !folded {
-                    self.replaying.orphans.insert(brief.number);
+                if !flushed {
+                    self.replaying.orphans.insert(meta.number);
                 }
                 return Ok(());
             }
-            self.replaying.orphans.remove(&brief.number);
+            self.replaying.orphans.remove(&meta.number);
             if !topics_known {
                 totals::count(&mut of_topic.totals, cause, false, is_buried);
-                self.replaying.last = is_buried.then_some((brief.number, Last::Buried));
+                self.replaying.last = is_buried.then_some((meta.number, Last::Buried));
             }
             if !self.done.is_empty() {
                 self.done.remove(topic, str::from_utf8(id_of(record.bytes)).expect("it was looked at"));
             }
-            self.slots.load(topic, brief, id_hash, record.lying, sequence);
+            self.slots.load(topic, meta, id_hash, record.lying, Home::journal(sequence));
             return Ok(());
         };
         let slot = self.slots.get_mut(index);
-        let was_buried = slot.brief.phase == PhaseKind::Buried;
+        let was_buried = slot.meta.phase == PhaseKind::Buried;
         if !topics_known {
             totals::count(&mut of_topic.totals, cause, was_buried, is_buried);
         }
-        slot.brief = brief;
+        slot.meta = meta;
         match body {
             BodyPart::Here => {
-                slot.home = sequence;
+                slot.home = Home::journal(sequence);
                 self.replaying.headers.remove(&index);
                 self.slots.load_again(index, record.lying);
             }
@@ -277,7 +282,7 @@ impl Engine {
         self.done.forget_through(id, forgotten);
         let topic = self.topics.entry(id).or_insert_with(|| Topic::new(id, name));
         topic.forgotten = forgotten;
-        topic.retime_shelf(&policy);
+        topic.retime_cold_tier(&policy);
         topic.policy = policy;
         topic.pause = pause;
         topic.totals = totals;
@@ -288,7 +293,7 @@ impl Engine {
             self.names.remove(&topic.name);
             self.sorted_names.remove(&topic.name);
             if !topic.slices.is_empty() {
-                self.shelf.gone.insert(id, topic.slices);
+                self.cold.gone.insert(id, topic.slices);
             }
         }
         self.done.remove_topic(id);
@@ -322,7 +327,7 @@ impl Engine {
 
     /// Jobs are to be put in order, by two shares and wherever there is time, for [`Engine::begin`].
     pub(crate) fn shares(&self, now: Timestamp) -> [Share<'_>; 2] {
-        ordering::shares(&self.slots, now)
+        start_sort::shares(&self.slots, now)
     }
 
     /// From now on jobs are found by their ids. Nothing else is done before.
@@ -332,7 +337,7 @@ impl Engine {
 
     /// Everything has been replayed: builds the indexes and sets the timers. Leases end no earlier than a minute (or
     /// their own ttr) from now: that the store was down is not their holders' fault.
-    pub(super) fn replayed(&mut self, shares: [Ordered; 2]) {
+    pub(super) fn replayed(&mut self, shares: [SortedJobs; 2]) {
         let headers = std::mem::take(&mut self.replaying.headers);
         let mut split: Vec<Index> = headers.keys().copied().collect();
         split.sort_unstable();
@@ -358,7 +363,7 @@ impl Engine {
         let topics: Vec<TopicId> = self.topics.keys().copied().collect();
         for topic in topics {
             self.set_topic_timer(topic);
-            self.wake_for_shelf(topic);
+            self.wake_for_cold_tier(topic);
             self.note_pushing(topic);
         }
         self.move_all();
@@ -366,9 +371,9 @@ impl Engine {
 
     /// A job that takes more than a place among the delayed ones.
     fn index_other(&mut self, index: Index) {
-        let brief = &self.slots.get(index).brief;
-        match brief.phase {
-            PhaseKind::Waiting if brief.due_at > self.now.at => self.set_timer(index),
+        let meta = &self.slots.get(index).meta;
+        match meta.phase {
+            PhaseKind::Waiting if meta.due_at > self.now.at => self.set_timer(index),
             PhaseKind::Leased => {
                 self.extend_lease(index);
                 self.index(index);
@@ -384,8 +389,8 @@ impl Engine {
         let body = std::mem::take(&mut job.body);
         *job = Job { body, ..record::decode_seen(header, &topic.name) };
         self.slots.changed(index);
-        let brief = &self.slots.get(index).brief;
-        if brief.phase == PhaseKind::Waiting && brief.due_at > self.now.at {
+        let meta = &self.slots.get(index).meta;
+        if meta.phase == PhaseKind::Waiting && meta.due_at > self.now.at {
             self.slots.pack(index);
         }
     }
@@ -394,7 +399,7 @@ impl Engine {
         let now = self.now.at;
         if let Phase::Leased(lease) = &mut self.open(index).phase {
             let grace = lease.ttr.as_millis().min(limits::MINUTE);
-            let grace = if planted::is(Bug::NoGrace) { 0 } else { grace };
+            let grace = if sim_bugs::is(Bug::NoGrace) { 0 } else { grace };
             lease.expires_at = lease.expires_at.max(now.plus(grace));
         }
     }

@@ -1,7 +1,7 @@
 //! Where live jobs are: a slot each, found by number or by topic and id.
 //!
 //! A job that is in use is open: a [`Job`] like any other. One that waits for its time or was put aside is packed: its
-//! record as the journal has it, and beside it the [`Brief`] that says all that is needed to find it, to put it in order
+//! record as the journal has it, and beside it the [`JobMeta`] that says all that is needed to find it, to put it in order
 //! and to hand it out. Packed it takes a fraction of the memory, and a start need not take it apart.
 
 use std::borrow::Cow;
@@ -13,39 +13,55 @@ use hashbrown::HashTable;
 use timing_wheel::Key;
 
 use super::arena::{Arena, Packed};
+use super::id_table::{NO_HASH, ProbeTable};
 use super::index::Indexed;
 pub(super) use super::pages::Index;
 use super::pages::Pages;
-use super::table::{NONE, Table};
-use crate::format::record::{self, BodyPart, Brief, Cause, TopicId, id_of};
+use crate::format::record::{self, BodyPart, Cause, JobMeta, TopicId, id_of};
 
 /// A live job and what the engine keeps beside it.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) brief: Brief,
+    pub(super) meta: JobMeta,
     form: Form,
     pub(super) topic: TopicId,
     /// Which of its topic's indexes it is in.
     pub(super) indexed: Indexed,
     /// Its next timer.
     pub(super) timer: Option<Key>,
-    /// The sequence of the record that has its body; or [`SHELF`], or [`SHELVING`].
-    pub(super) home: u64,
+    pub(super) home: Home,
 }
 
 /// Jobs that are looked ahead to at a time: more would drive each other out of near memory before they are used.
-pub(super) const TOGETHER: usize = 64;
+pub(super) const PREFETCH_BATCH: usize = 64;
 
-/// The home of a job that is on the shelf as it is.
-pub(super) const SHELF: u64 = u64::MAX;
+/// Where the newest copy of a job with its body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Home(u64);
 
-/// The home of one that is on its way there.
-pub(super) const SHELVING: u64 = u64::MAX - 1;
+impl Home {
+    /// In the cold tier, as it is in memory.
+    pub(super) const COLD: Self = Self(u64::MAX);
+
+    /// In a flush that is under way.
+    pub(super) const FLUSHING: Self = Self(u64::MAX - 1);
+
+    /// In the journal, in the record of this sequence.
+    pub(super) fn journal(sequence: u64) -> Self {
+        debug_assert!(sequence < Self::FLUSHING.0, "sequences are reserved below 2^53");
+        Self(sequence)
+    }
+
+    /// Whether it is in the journal before this sequence.
+    pub(super) fn is_before(self, sequence: u64) -> bool {
+        self.0 < sequence
+    }
+}
 
 impl Slot {
-    /// Whether the job is on the shelf as it is, or soon will be.
+    /// Whether the job is in the cold tier as it is, or soon will be.
     pub(super) fn is_clean(&self) -> bool {
-        self.home >= SHELVING
+        self.home == Home::COLD || self.home == Home::FLUSHING
     }
 }
 
@@ -65,7 +81,7 @@ enum Form {
 pub(super) struct Slots {
     pages: Pages<Slot>,
     by_number: HashTable<Entry>,
-    by_id: Table,
+    by_id: ProbeTable,
     hash: IdHash,
     arena: Arena,
     /// Bytes all open jobs are reckoned to take.
@@ -78,22 +94,29 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Gives a packed job a slot. This is its record.
-    pub(super) fn insert_packed(&mut self, topic: TopicId, brief: Brief, id: &str, record: &[u8], home: u64) -> Index {
+    pub(super) fn insert_packed(
+        &mut self,
+        topic: TopicId,
+        meta: JobMeta,
+        id: &str,
+        record: &[u8],
+        home: Home,
+    ) -> Index {
         let form = Form::Packed(self.arena.add(record));
         let id = self.hash_of(topic, id);
-        self.insert(Slot { brief, form, topic, indexed: Indexed::None, timer: None, home }, id)
+        self.insert(Slot { meta, form, topic, indexed: Indexed::None, timer: None, home }, id)
     }
 
     /// Gives an open job a slot. This is the hash of its id.
-    pub(super) fn insert_open(&mut self, topic: TopicId, job: Box<Job>, id: u32, home: u64) -> Index {
-        let (brief, weight) = (Brief::of(&job), weight(&job));
+    pub(super) fn insert_open(&mut self, topic: TopicId, job: Box<Job>, id: u32, home: Home) -> Index {
+        let (meta, weight) = (JobMeta::of(&job), weight(&job));
         self.open += weight as usize;
         let form = Form::Open { job, weight };
-        self.insert(Slot { brief, form, topic, indexed: Indexed::None, timer: None, home }, id)
+        self.insert(Slot { meta, form, topic, indexed: Indexed::None, timer: None, home }, id)
     }
 
     fn insert(&mut self, slot: Slot, id: u32) -> Index {
-        let number = slot.brief.number;
+        let number = slot.meta.number;
         let index = self.pages.insert(slot);
         self.list_number(number, index);
         self.by_id.insert(id, index);
@@ -121,7 +144,7 @@ impl Slots {
     /// Removes a job that is not yet found by its id.
     fn remove_unnamed(&mut self, index: Index) -> Slot {
         let slot = self.pages.remove(index).expect("only live slots are removed");
-        let by_number = self.hash_number(slot.brief.number);
+        let by_number = self.hash_number(slot.meta.number);
         if let Ok(entry) = self.by_number.find_entry(spread(by_number), |entry| entry.index == index) {
             entry.remove();
         }
@@ -135,10 +158,10 @@ impl Slots {
     /// Tables that were large once do not stay so: what is left would lie far apart in them.
     fn give_back(&mut self) {
         let jobs = self.by_number.len();
-        if self.by_number.capacity() > LARGE_TABLE.max(8 * jobs) {
+        if self.by_number.capacity() > SHRINK_ABOVE_ENTRIES.max(8 * jobs) {
             self.by_number.shrink_to(2 * jobs, |entry| spread(entry.hash));
         }
-        if self.by_id.capacity() > LARGE_TABLE.max(8 * jobs) {
+        if self.by_id.capacity() > SHRINK_ABOVE_ENTRIES.max(8 * jobs) {
             self.by_id.shrink_to(2 * jobs);
         }
     }
@@ -163,7 +186,7 @@ impl Slots {
 
     pub(super) fn by_number(&self, number: Number) -> Option<Index> {
         let hash = self.hash_number(number);
-        let same = |entry: &Entry| entry.hash == hash && self.get(entry.index).brief.number == number;
+        let same = |entry: &Entry| entry.hash == hash && self.get(entry.index).meta.number == number;
         self.by_number.find(spread(hash), same).map(|entry| entry.index)
     }
 
@@ -179,14 +202,14 @@ impl Slots {
         }
     }
 
-    /// Jobs with ids of these hashes are about to be added: see [`Table::look_ahead`].
-    pub(super) fn look_ahead_to_ids(&self, ids: impl IntoIterator<Item = u32>) {
-        self.by_id.look_ahead(ids);
+    /// Jobs with ids of these hashes are about to be added: see [`ProbeTable::prefetch_hashes`].
+    pub(super) fn prefetch_ids(&self, ids: impl IntoIterator<Item = u32>) {
+        self.by_id.prefetch_hashes(ids);
     }
 
     /// Jobs of these numbers are about to be removed. All that is needed to find them is looked at, one thing after the
     /// other but each for all of them.
-    pub(super) fn look_ahead_to(&self, numbers: impl IntoIterator<Item = Number>) {
+    pub(super) fn prefetch_numbers(&self, numbers: impl IntoIterator<Item = Number>) {
         let slots: Vec<&Slot> = numbers.into_iter().filter_map(|of| Some(self.get(self.by_number(of)?))).collect();
         let open = slots.iter().filter_map(|slot| match &slot.form {
             Form::Open { job, .. } => Some((slot.topic, &job.id)),
@@ -194,7 +217,7 @@ impl Slots {
         });
         let ids: Vec<(TopicId, &JobId)> = open.collect();
         let hashes: Vec<u32> = ids.iter().map(|(topic, id)| self.hash_of(*topic, id.as_str())).collect();
-        self.by_id.look_ahead(hashes);
+        self.by_id.prefetch_hashes(hashes);
     }
 
     /// The job. Its topic is called `topic`.
@@ -226,7 +249,7 @@ impl Slots {
         if let Form::Open { job, weight: of } = &mut slot.form {
             let old = std::mem::replace(of, weight(job));
             self.open = self.open - old as usize + *of as usize;
-            slot.brief = Brief::of(job);
+            slot.meta = JobMeta::of(job);
         }
     }
 
@@ -260,7 +283,7 @@ impl Slots {
     /// Bytes of memory all jobs take, with what is held for jobs to come.
     pub(super) fn weight(&self) -> usize {
         let tables = self.by_number.allocation_size() + self.by_id.size();
-        self.pages.held() + self.by_number.len() * SHARE + tables + self.open + self.arena.held()
+        self.pages.held() + self.by_number.len() * INDEX_BYTES_A_JOB + tables + self.open + self.arena.held()
     }
 
     /// Bytes all jobs take in the journal, or a little more.
@@ -300,22 +323,22 @@ impl Slots {
 
 /// Jobs as a start finds them. They are found by their ids once all of them are there.
 impl Slots {
-    /// The place of a segment that is being read; its bytes are to be brought when all of it has been.
+    /// The place of a segment that is being read; its bytes are to be loaded when all of it has been.
     pub(super) fn expect_segment(&mut self) -> u32 {
         self.arena.expect_chunk()
     }
 
     pub(super) fn bring_segment(&mut self, chunk: u32, bytes: Vec<u8>) {
-        self.arena.bring(chunk, bytes);
+        self.arena.load(chunk, bytes);
     }
 
     /// This is the hash of its id, of [`Slots::id_hash`].
-    pub(super) fn load(&mut self, topic: TopicId, brief: Brief, id: u32, record: Lying, home: u64) {
+    pub(super) fn load(&mut self, topic: TopicId, meta: JobMeta, id: u32, record: RecordLocation, home: Home) {
         let form = Form::Packed(self.arena.hold(record.chunk, record.at, record.length));
         // Nearly all of them wait for their time; so the slots of most need not be written again.
-        let slot = Slot { brief, form, topic, indexed: Indexed::Delayed, timer: None, home };
+        let slot = Slot { meta, form, topic, indexed: Indexed::Delayed, timer: None, home };
         let index = self.pages.insert(slot);
-        self.list_number(brief.number, index);
+        self.list_number(meta.number, index);
         self.ids.set(index, id);
     }
 
@@ -333,7 +356,7 @@ impl Slots {
     }
 
     /// A later record of a job, with its body, takes the place of the one before.
-    pub(super) fn load_again(&mut self, index: Index, record: Lying) {
+    pub(super) fn load_again(&mut self, index: Index, record: RecordLocation) {
         let packed = self.arena.hold(record.chunk, record.at, record.length);
         if let Form::Packed(old) = std::mem::replace(&mut self.get_mut(index).form, Form::Packed(packed)) {
             self.arena.remove(old);
@@ -341,7 +364,7 @@ impl Slots {
     }
 
     pub(super) fn unload(&mut self, index: Index) -> TopicId {
-        self.ids.set(index, NONE);
+        self.ids.set(index, NO_HASH);
         self.remove_unnamed(index).topic
     }
 
@@ -379,22 +402,22 @@ pub(crate) struct Ids {
 }
 
 /// Jobs by the hashes of their ids.
-pub(crate) struct IdTable(Table);
+pub(crate) struct IdTable(ProbeTable);
 
 impl Ids {
     fn set(&mut self, index: Index, hash: u32) {
         let place = index as usize;
         if place >= self.hashes.len() {
-            self.hashes.resize(place + 1, NONE);
+            self.hashes.resize(place + 1, NO_HASH);
         }
         self.hashes[place] = hash;
     }
 
     /// Makes the table, which is the same wherever it is made.
     pub(crate) fn into_table(self) -> IdTable {
-        let mut table = Table::with_capacity(self.jobs);
+        let mut table = ProbeTable::with_capacity(self.jobs);
         for (hash, index) in self.hashes.into_iter().zip(0..) {
-            if hash != NONE {
+            if hash != NO_HASH {
                 table.insert(hash, index);
             }
         }
@@ -404,7 +427,7 @@ impl Ids {
 
 /// Where in an expected segment a record lies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lying {
+pub(crate) struct RecordLocation {
     /// The segment's place.
     pub(crate) chunk: u32,
     /// Where the record begins.
@@ -420,9 +443,9 @@ struct Entry {
     index: Index,
 }
 
-/// Half of a hash is enough to tell jobs apart. It is not [`NONE`].
+/// Half of a hash is enough to tell jobs apart. It is not [`NO_HASH`].
 fn shorten(hash: u64) -> u32 {
-    u32::try_from(hash >> 32).expect("half of it").max(NONE + 1)
+    u32::try_from(hash >> 32).expect("half of it").max(NO_HASH + 1)
 }
 
 /// The table of numbers takes the place from the low bits, which stay as they are, and a tag from the high ones.
@@ -431,18 +454,18 @@ fn spread(hash: u32) -> u64 {
 }
 
 /// Entries of a table that is worth making smaller.
-const LARGE_TABLE: usize = 16 << 10;
+const SHRINK_ABOVE_ENTRIES: usize = 16 << 10;
 
 /// Bytes a job is reckoned to take in its topic's indexes.
-const SHARE: usize = 40;
+const INDEX_BYTES_A_JOB: usize = 40;
 
 /// Bytes an open job is reckoned to take.
 fn weight(job: &Job) -> u32 {
     /// The job, and the headers of its allocations.
-    const FIXED: usize = size_of::<Job>() + 64;
+    const FIXED_BYTES: usize = size_of::<Job>() + 64;
     let headers: usize = job.headers.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
     let deliveries: usize = job.deliveries.iter().map(|delivery| 64 + delivery.answer.as_bytes().len()).sum();
-    let bytes = FIXED + job.id.as_str().len() + job.body.len() + headers + deliveries;
+    let bytes = FIXED_BYTES + job.id.as_str().len() + job.body.len() + headers + deliveries;
     u32::try_from(bytes).expect("a job is a few mebibytes at the most")
 }
 

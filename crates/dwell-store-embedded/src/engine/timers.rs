@@ -6,13 +6,13 @@ use dwell_core::state::{self, Moment};
 use dwell_core::{Phase, Rules, Timestamp, limits};
 use timing_wheel::Pop;
 
+use super::cold::ColdCopy;
 use super::index::Indexed;
-use super::shelf::ShelfCopy;
-use super::slots::Index;
+use super::slots::{Home, Index};
 use super::topic::Place;
 use super::{Engine, totals};
 use crate::format::record::{self, BodyPart, Cause, GoneCause, GoneRecord, PhaseKind, TopicId};
-use crate::planted::{self, Bug};
+use crate::sim_bugs::{self, Bug};
 
 /// What the wheel wakes.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ pub(super) enum Timer {
     Due(TopicId),
     /// This topic may hand out again.
     Topic(TopicId),
-    /// Something of this topic that is on the shelf is soon due, or is.
-    Shelf(TopicId),
+    /// Something of this topic that is in the cold tier is soon due, or is.
+    ColdTier(TopicId),
 }
 
 impl Engine {
@@ -37,7 +37,7 @@ impl Engine {
                     Timer::Job(index) => self.wake_job(index),
                     Timer::Due(topic) => self.promote_due(topic, &mut budget),
                     Timer::Topic(topic) => self.wake_topic(topic),
-                    Timer::Shelf(topic) => self.wake_shelf(topic),
+                    Timer::ColdTier(topic) => self.wake_cold_tier(topic),
                 },
                 Pop::Nothing => break,
                 Pop::OutOfBudget => {
@@ -50,7 +50,7 @@ impl Engine {
         false
     }
 
-    /// Looks for work without having been woken: whatever else is lost, nobody waits longer than this.
+    /// Queries for work without having been woken: whatever else is lost, nobody waits longer than this.
     pub(super) fn sweep(&mut self) {
         if self.now.real < self.swept_at + Duration::from_millis(limits::SWEEP) {
             return;
@@ -80,7 +80,7 @@ impl Engine {
         let mut next = places.next();
         let now = self.now.at.as_millis();
         while let Some(((due_at, _), index)) = next
-            && due_at <= self.now.at.plus(u64::from(planted::is(Bug::EarlyByOne)))
+            && due_at <= self.now.at.plus(u64::from(sim_bugs::is(Bug::EarlyByOne)))
             && due.len() < *budget
         {
             self.gauges.promoted.note(Duration::from_millis(now.saturating_sub(due_at.as_millis())));
@@ -102,7 +102,7 @@ impl Engine {
     /// Makes sure that a topic looks for due jobs from this place on when the first of them is due, or before.
     pub(super) fn promote_at(&mut self, id: TopicId, place: Place) {
         let topic = self.topics.get_mut(&id).expect("every job has a topic");
-        let at = place.0.as_millis() - u64::from(planted::is(Bug::EarlyByOne));
+        let at = place.0.as_millis() - u64::from(sim_bugs::is(Bug::EarlyByOne));
         let key = match topic.promotion {
             Some((earlier, _)) if earlier <= place => return,
             Some((_, key)) => {
@@ -130,7 +130,7 @@ impl Engine {
         let mut stale = self.copy_of(index);
         let random = self.roll();
         let slot = self.slots.get(index);
-        let was_buried = slot.brief.phase == PhaseKind::Buried;
+        let was_buried = slot.meta.phase == PhaseKind::Buried;
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
         let job = self.slots.open(index, &topic.name);
         let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
@@ -142,13 +142,13 @@ impl Engine {
         if passage.timed_out || !was_buried {
             totals::count(&mut topic.totals, cause, was_buried, is_buried);
             let body = if stale.is_some() { BodyPart::Here } else { BodyPart::Kept };
-            let home = self.batch.next_sequence();
-            let noted = stale.and_then(ShelfCopy::record);
+            let home = Home::journal(self.batch.next_sequence());
+            let noted = stale.and_then(ColdCopy::record);
             self.batch.log_over(noted, |out| record::encode_job(out, topic.id, cause, job, body));
             if stale.is_some() {
                 self.slots.get_mut(index).home = home;
             }
-            self.note_stale(stale.take());
+            self.add_tombstone(stale.take());
         }
         self.slots.changed(index);
         if passage.gone {
@@ -164,8 +164,8 @@ impl Engine {
     pub(super) fn passage_at(&self, index: Index) -> Option<Timestamp> {
         let slot = self.slots.get(index);
         let topic = &self.topics[&slot.topic];
-        let may_be = match slot.brief.phase {
-            PhaseKind::Waiting => slot.brief.own_ttl || topic.policy.ttl.is_some(),
+        let may_be = match slot.meta.phase {
+            PhaseKind::Waiting => slot.meta.own_ttl || topic.policy.ttl.is_some(),
             PhaseKind::Leased => true,
             PhaseKind::Buried => topic.policy.keep_buried.is_some(),
         };
@@ -180,13 +180,13 @@ impl Engine {
         self.log_gone_over(index, cause, stale);
     }
 
-    fn log_gone_over(&mut self, index: Index, cause: GoneCause, stale: Option<ShelfCopy>) {
+    fn log_gone_over(&mut self, index: Index, cause: GoneCause, stale: Option<ColdCopy>) {
         let slot = self.slots.get(index);
-        let gone = GoneRecord { number: slot.brief.number, cause, version: self.batch.version(), at: self.now.at };
+        let gone = GoneRecord { number: slot.meta.number, cause, version: self.batch.version(), at: self.now.at };
         let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
         totals::count_gone(&mut topic.totals, cause);
-        self.batch.log_over(stale.and_then(ShelfCopy::record), |out| record::encode_gone(out, &gone));
-        self.note_stale(stale);
+        self.batch.log_over(stale.and_then(ColdCopy::record), |out| record::encode_gone(out, &gone));
+        self.add_tombstone(stale);
     }
 
     /// Sets a job's timer to the next thing time will do to it, beside making it due.

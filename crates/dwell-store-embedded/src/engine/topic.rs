@@ -8,13 +8,13 @@ use dwell_core::{
 };
 use timing_wheel::Key;
 
-use super::minutes::Minutes;
-use super::order::Order;
-use super::shelf::{OnShelf, Slices};
+use super::cold::{ColdSlice, ColdSlices};
+use super::due_histogram::DueHistogram;
+use super::due_index::DueIndex;
 use super::slots::Index;
 pub(super) use crate::format::key::Place;
 use crate::format::record::TopicId;
-use crate::planted::{self, Bug};
+use crate::sim_bugs::{self, Bug};
 
 /// By priority, then due time, then number: the order of hand-outs.
 pub(super) type Rank = (Priority, Timestamp, Number);
@@ -34,24 +34,24 @@ pub(super) struct Topic {
     pub(super) timer: Option<Key>,
     /// Fires when the first delayed job is due, or before: all delayed ones are at this place or after it.
     pub(super) promotion: Option<(Place, Key)>,
-    /// Priorities with lanes of their own on the shelf.
+    /// Priorities with lanes of their own in the cold tier.
     pub(super) lanes: Vec<Priority>,
     /// When somebody last asked for jobs of it, in real time.
     pub(super) asked: Option<Duration>,
-    /// What of it is on the shelf.
-    pub(super) slices: Slices,
-    /// Fires when something on the shelf is soon due, or is.
-    pub(super) shelf_timer: Option<(u64, Key)>,
+    /// What of it is in the cold tier.
+    pub(super) slices: ColdSlices,
+    /// Fires when something in the cold tier is soon due, or is.
+    pub(super) cold_timer: Option<(u64, Key)>,
     /// Delayed and ready, in memory; so are all below.
-    pub(super) waiting: Order,
-    pub(super) leased: Order,
-    pub(super) buried: Order,
+    pub(super) waiting: DueIndex,
+    pub(super) leased: DueIndex,
+    pub(super) buried: DueIndex,
     /// Ready ones, by line.
     pub(super) ready: BTreeMap<Line, BTreeMap<Rank, Index>>,
     pub(super) ready_count: u64,
     pub(super) urgent_count: u64,
-    /// When waiting ones are due that are not on the shelf.
-    pub(super) minutes: Minutes,
+    /// When waiting ones are due that are not in the cold tier.
+    pub(super) minutes: DueHistogram,
 }
 
 impl Topic {
@@ -69,14 +69,14 @@ impl Topic {
             lanes: Vec::new(),
             asked: None,
             slices: BTreeMap::new(),
-            shelf_timer: None,
-            waiting: Order::default(),
-            leased: Order::default(),
-            buried: Order::default(),
+            cold_timer: None,
+            waiting: DueIndex::default(),
+            leased: DueIndex::default(),
+            buried: DueIndex::default(),
             ready: BTreeMap::new(),
             ready_count: 0,
             urgent_count: 0,
-            minutes: Minutes::default(),
+            minutes: DueHistogram::default(),
         }
     }
 
@@ -88,17 +88,17 @@ impl Topic {
     /// Lines that a courier hands out, with jobs on them.
     pub(super) fn pushed_lines(&self, now: Timestamp) -> BTreeSet<Line> {
         let all = self.policy.deliver_to.is_some();
-        let shelved = self.shelved(false).filter(|(_, of)| of.away() > 0 && of.first <= now);
-        let lines = self.ready.keys().copied().chain(shelved.map(|(slice, _)| slice.line));
+        let cold_slices = self.cold_slices(false).filter(|(_, of)| of.away() > 0 && of.first <= now);
+        let lines = self.ready.keys().copied().chain(cold_slices.map(|(slice, _)| slice.line));
         lines.filter(|line| all || *line != Line::PULL).collect()
     }
 
     /// Whether there are any such lines. Asked for every job, so nothing is collected.
     pub(super) fn is_pushing(&self, now: Timestamp) -> bool {
         let pushed = |line: Line| self.policy.deliver_to.is_some() || line != Line::PULL;
-        let due = |of: &OnShelf| of.away() > 0 && of.first <= now;
+        let due = |of: &ColdSlice| of.away() > 0 && of.first <= now;
         self.ready.keys().any(|line| pushed(*line))
-            || self.shelved(false).any(|(slice, of)| pushed(slice.line) && due(of))
+            || self.cold_slices(false).any(|(slice, of)| pushed(slice.line) && due(of))
     }
 
     /// Whether its policy limits how many jobs go.
@@ -124,7 +124,7 @@ impl Topic {
 
     /// A job goes: it counts against `max_rate`.
     pub(super) fn count_rate(&mut self, now: Timestamp) {
-        if let Some(rate) = self.policy.max_rate.filter(|_| !planted::is(Bug::RateNotCounted)) {
+        if let Some(rate) = self.policy.max_rate.filter(|_| !sim_bugs::is(Bug::RateNotCounted)) {
             self.bucket.get_or_insert_with(|| RateBucket::full(rate, now)).take(rate, now, 1);
         }
     }
@@ -136,7 +136,7 @@ impl Topic {
         [pause, bucket].into_iter().flatten().filter(|&at| at > now).min()
     }
 
-    /// What it looks like, with so many ready jobs, and urgent ones among them, that are on the shelf only.
+    /// What it looks like, with so many ready jobs, and urgent ones among them, that are in the cold tier only.
     pub(super) fn info(&self, now: Timestamp, waiting: u64, (ready, urgent): (u64, u64)) -> TopicInfo {
         let mut counts = Counts::default();
         counts[State::Ready] = self.ready_count + ready;

@@ -1,4 +1,4 @@
-//! Consumers that wait, in the order they came.
+//! Consumers that wait (long polling), in the order they came.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use hashbrown::HashMap;
 
 use super::answers::Reply;
 use crate::format::record::TopicId;
-use crate::planted::{self, Bug};
+use crate::sim_bugs::{self, Bug};
 
 /// How many may wait at once: a few hundred bytes each.
-const MOST: usize = 1_000_000;
+const MAX_WAITERS: usize = 1_000_000;
 
 /// How much longer somebody waits at the most for a job that is ready and not in memory.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_GRACE: Duration = Duration::from_secs(5);
 
 /// A place in the queue; smaller came earlier.
 pub(super) type WaiterId = u64;
@@ -26,14 +26,14 @@ pub(super) struct Waiter {
     /// In real time.
     pub(super) deadline: Duration,
     pub(super) answer: Reply<Vec<LeasedJob>>,
-    /// Whether there is something for it, and what goes first is still on the shelf.
+    /// Whether there is something for it, and what goes first is still in the cold tier.
     pub(super) held_up: bool,
 }
 
 impl Waiter {
     /// When it is sent home.
     fn until(&self) -> Duration {
-        if self.held_up { self.deadline + PATIENCE } else { self.deadline }
+        if self.held_up { self.deadline + READ_GRACE } else { self.deadline }
     }
 }
 
@@ -119,7 +119,7 @@ impl Waiters {
         !held_up
     }
 
-    /// Whether somebody who is held up goes before whoever comes now and asks for this.
+    /// Whether somebody who is held up goes before whoever comes now and reads for this.
     pub(super) fn is_behind(&self, from: &LeaseFrom) -> bool {
         let held_up = |queue: &Queue| !queue.held_up.is_empty();
         match from {
@@ -134,7 +134,7 @@ impl Waiters {
         self.by_topic.get(topic).is_some_and(|queue| !queue.held_up.is_empty())
     }
 
-    /// What one asks for, if it still waits.
+    /// What one reads for, if it still waits.
     pub(super) fn request(&self, id: WaiterId) -> Option<&LeaseRequest> {
         self.all.get(&id).map(|waiter| &waiter.request)
     }
@@ -143,7 +143,7 @@ impl Waiters {
     pub(super) fn next_consumer(&mut self, topic: &TopicName, after: Option<WaiterId>) -> Option<WaiterId> {
         self.next_there(after, |waiters, from| {
             let mut waiting = waiters.by_topic.get(topic)?.all.range(from..);
-            let next = if planted::is(Bug::LastComeFirstServed) { waiting.next_back() } else { waiting.next() };
+            let next = if sim_bugs::is(Bug::LastComeFirstServed) { waiting.next_back() } else { waiting.next() };
             next.copied()
         })
     }
@@ -167,7 +167,7 @@ impl Waiters {
         let from = after.map_or(0, |id| id + 1);
         loop {
             let id = find(self, from)?;
-            if !self.all[&id].answer.is_closed() || planted::is(Bug::GoneStillServed) {
+            if !self.all[&id].answer.is_closed() || sim_bugs::is(Bug::GoneStillServed) {
                 return Some(id);
             }
             self.take(id);
@@ -176,7 +176,7 @@ impl Waiters {
 
     /// Something has changed in this topic.
     pub(super) fn mark(&mut self, topic: TopicId) {
-        if !self.all.is_empty() && !planted::is(Bug::LostWakeUp) {
+        if !self.all.is_empty() && !sim_bugs::is(Bug::LostWakeUp) {
             self.marked.insert(topic);
         }
     }
@@ -201,7 +201,7 @@ impl Waiters {
 
     /// Those whose time is over.
     pub(super) fn expired(&self, now: Duration) -> Vec<WaiterId> {
-        if planted::is(Bug::WaitsForEver) {
+        if sim_bugs::is(Bug::WaitsForEver) {
             return Vec::new();
         }
         self.by_deadline.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect()
@@ -230,7 +230,7 @@ impl Waiters {
 
     /// Whether nobody more may wait.
     pub(super) fn is_full(&self) -> bool {
-        self.all.len() >= MOST
+        self.all.len() >= MAX_WAITERS
     }
 
     /// Takes everybody out.

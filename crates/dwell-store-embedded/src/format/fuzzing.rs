@@ -2,14 +2,14 @@
 
 use dwell_core::TopicName;
 
+use super::bloom_filter::Filter;
 use super::bytes::Reader;
-use super::filter::Filter;
 use super::frame::{self, FrameHeader, ReadFrame};
 use super::manifest::Manifest;
 use super::record::{self, Record, TopicId};
 use super::run::{self, Run};
 use super::segment::SegmentHeader;
-use super::{dead, table, topics};
+use super::{table, tombstone_file, topics};
 use crate::storage::{MemoryStorage, Storage as _};
 
 /// Takes `bytes` for each kind of file and record in turn.
@@ -27,17 +27,17 @@ pub fn decode_any(bytes: &[u8]) {
     let _ = topics::decode(bytes, 0);
     decode_segment(bytes);
     decode_records(bytes);
-    decode_shelf(bytes);
+    decode_cold(bytes);
     wrap_in_frame(bytes);
 }
 
 /// Reads `bytes` as a run, as each of its parts, and as the set of its dead jobs.
-fn decode_shelf(bytes: &[u8]) {
+fn decode_cold(bytes: &[u8]) {
     let _ = table::decode_page(bytes);
     let _ = table::decode_fences(&mut Reader::new(bytes));
     let _ = Filter::decode(&mut Reader::new(bytes));
     let number = bytes.get(8..).and_then(<[u8]>::first_chunk).map_or(0, |id| u64::from_le_bytes(*id));
-    let _ = dead::decode(&mut bytes.to_vec(), number, 0);
+    let _ = tombstone_file::decode(&mut bytes.to_vec(), number, 0);
     let first: u32 = run::blocks_in_a_row(bytes).iter().map(|block| u32::try_from(block.len()).unwrap_or(0)).sum();
     let storage = MemoryStorage::default();
     let written = storage.create(&run::name(number)).and_then(|file| file.write_at(0, bytes));
@@ -97,6 +97,6 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &Record) {
         Record::Done(r) => record::encode_done(out, r.topic, &r.done),
         Record::Topic(r) => record::encode_topic(out, r.id, &r.name, &r.policy, r.pause, &r.totals, r.forgotten),
         Record::TopicGone(id) => record::encode_topic_gone(out, *id),
-        Record::Stale(stale) => record::encode_stale(out, stale),
+        Record::Tombstone(stale) => record::encode_tombstone(out, stale),
     }
 }

@@ -1,4 +1,4 @@
-//! Where a job stands on the shelf.
+//! Where a job stands in the cold tier.
 
 use dwell_core::{Line, Number, Timestamp, Version, limits};
 
@@ -10,9 +10,9 @@ pub(crate) type Place = (Timestamp, Number);
 
 /// One of a line's rows of jobs: those of one priority, of all other priorities together, or the buried ones.
 ///
-/// A topic gives each of the first priorities it shelves a lane of its own; the rest share one. So what is due is taken
-/// from the shelf in the order it is handed out in, without a look at what lies behind. The shared lane is in order of due
-/// times only: what is due there is brought before anything of its priorities is handed out.
+/// A topic gives each of the first priorities it flushes a lane of its own; the rest share one. So what is due is taken
+/// from the cold tier in the order it is handed out in, without a look at what lies behind. The shared lane is in order of due
+/// times only: what is due there is loaded before anything of its priorities is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane(u8);
 
@@ -60,7 +60,7 @@ pub(crate) struct Slice {
     pub(crate) lane: Lane,
 }
 
-/// Where a job stands among all on the shelf.
+/// Where a job stands among all in the cold tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) slice: Slice,
@@ -97,14 +97,14 @@ impl Key {
     }
 }
 
-/// A copy of a job on the shelf that is no longer true: the job has changed since, or is no more.
+/// A copy of a job in the cold tier that is no longer true: the job has changed since, or is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stale {
+pub(crate) struct Tombstone {
     /// Where it stands.
     pub(crate) key: Key,
     /// The last change it has: no two copies have the same.
     pub(crate) version: Version,
-    /// It is on the shelf only if everything up to this sequence is.
+    /// It is in the cold tier only if everything up to this sequence is.
     pub(crate) since: u64,
 }
 

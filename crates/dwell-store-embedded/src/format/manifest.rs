@@ -28,7 +28,7 @@ use dwell_core::limits;
 
 use super::VERSION;
 use super::bytes::{Damage, Reader, put_text, put_u16, put_u32, put_u64};
-use crate::shelf::BadPlace;
+use crate::cold::BadPlace;
 use crate::storage::Storage;
 
 /// The name of the manifest.
@@ -63,15 +63,15 @@ pub(crate) struct Manifest {
     pub topics: Option<u64>,
     /// Set by an orderly stop, unset by the next start.
     pub clean: Option<CleanStop>,
-    /// Everything up to this sequence that was true of jobs on the shelf is there.
-    pub folded: u64,
-    /// The runs of the shelf.
+    /// Everything up to this sequence that was true of jobs in the cold tier is there.
+    pub flushed: u64,
+    /// The runs of the cold tier.
     pub runs: Vec<RunName>,
     /// Places of them that were found to be damaged.
     pub bad: Vec<BadPlace>,
 }
 
-/// A run of the shelf.
+/// A run of the cold tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunName {
     /// Its number.
@@ -136,7 +136,7 @@ impl Manifest {
         put_u64(&mut out, self.mark);
         put_option(&mut out, self.topics);
         put_option(&mut out, self.clean.map(|clean| clean.last_sequence));
-        put_u64(&mut out, self.folded);
+        put_u64(&mut out, self.flushed);
         put_u32(&mut out, u32::try_from(self.runs.len()).expect("there are few runs"));
         for run in &self.runs {
             put_u64(&mut out, run.run);
@@ -188,7 +188,7 @@ impl Manifest {
             },
             topics: option(reader)?,
             clean: option(reader)?.map(|last_sequence| CleanStop { last_sequence }),
-            folded: reader.u64()?,
+            flushed: reader.u64()?,
             runs: {
                 let count = reader.u32()?;
                 (0..count)
@@ -198,7 +198,7 @@ impl Manifest {
             bad: {
                 let count = reader.u32()?;
                 (0..count)
-                    .map(|_| Ok(BadPlace { run: reader.u64()?, told: reader.text(BadPlace::MOST)?.to_owned() }))
+                    .map(|_| Ok(BadPlace { run: reader.u64()?, told: reader.text(BadPlace::MAX_TEXT)?.to_owned() }))
                     .collect::<Result<_, _>>()?
             },
         };

@@ -12,7 +12,7 @@
 //! | 3 | [`Record::Done`] | topic, number, version, `done_at`, `created_at` and `due_at` as distances from it, attempt, id |
 //! | 4 | [`Record::Topic`] | see [`topic`] |
 //! | 5 | [`Record::TopicGone`] | topic |
-//! | 6 | [`Record::Stale`] | topic, line, lane (1 byte), `due_at`, number, version, since |
+//! | 6 | [`Record::Tombstone`] | topic, line, lane (1 byte), `due_at`, number, version, since |
 //!
 //! A job's record does not repeat the name of its topic; it has the topic's id. Everything is read through the
 //! constructors of `dwell-core`: what they refuse is [`Damage`]. Where they know no limit (the length of a body, the
@@ -25,9 +25,9 @@ use dwell_core::{
     DoneJob, Job, JobId, Line, Number, Pause, Timestamp, TopicName, TopicPolicy, Totals, Version, limits,
 };
 
-pub(crate) use self::job::glance::{Brief, Glance, PhaseKind, id_of};
+pub(crate) use self::job::header::{JobMeta, PhaseKind, RecordHeader, id_of};
 use super::bytes::{Damage, Reader, Why, put_signed, put_text, put_varint};
-use super::key::{Key, Lane, Slice, Stale};
+use super::key::{Key, Lane, Slice, Tombstone};
 
 /// The store's own name for a topic, never used again once the topic is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,8 +46,8 @@ pub(crate) enum Record {
     Topic(TopicRecord),
     /// The topic of this id is no more, and with it all its jobs.
     TopicGone(TopicId),
-    /// This copy on the shelf is no longer true. It follows the record that says what is.
-    Stale(Stale),
+    /// This copy in the cold tier is no longer true. It follows the record that says what is.
+    Tombstone(Tombstone),
 }
 
 /// A job as it is from now on.
@@ -183,7 +183,7 @@ const GONE: u8 = 2;
 const DONE: u8 = 3;
 const TOPIC: u8 = 4;
 const TOPIC_GONE: u8 = 5;
-const STALE: u8 = 6;
+const TOMBSTONE: u8 = 6;
 
 /// Appends a [`Record::Job`]. With [`BodyPart::Kept`] the body of `job` is not written.
 pub(crate) fn encode_job(out: &mut Vec<u8>, topic: TopicId, cause: Cause, job: &Job, body: BodyPart) {
@@ -246,10 +246,10 @@ pub(crate) fn encode_no_op(out: &mut Vec<u8>) {
     encode_topic_gone(out, TopicId(0));
 }
 
-/// Appends a [`Record::Stale`].
-pub(crate) fn encode_stale(out: &mut Vec<u8>, stale: &Stale) {
-    let Stale { key: Key { slice, due_at, number }, version, since } = stale;
-    out.push(STALE);
+/// Appends a [`Record::Tombstone`].
+pub(crate) fn encode_tombstone(out: &mut Vec<u8>, stale: &Tombstone) {
+    let Tombstone { key: Key { slice, due_at, number }, version, since } = stale;
+    out.push(TOMBSTONE);
     put_slice(out, *slice);
     put_varint(out, due_at.as_millis());
     put_varint(out, number.get());
@@ -266,7 +266,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>, topics: &dyn Fn(TopicId) -> Option
         DONE => decode_done(reader, topics).map(Record::Done),
         TOPIC => topic::decode(reader).map(Record::Topic),
         TOPIC_GONE => Ok(Record::TopicGone(TopicId(reader.varint_u32()?))),
-        STALE => decode_stale(reader).map(Record::Stale),
+        TOMBSTONE => decode_stale(reader).map(Record::Tombstone),
         _ => Err(reader.invalid("type of record")),
     }
 }
@@ -275,12 +275,12 @@ pub(crate) fn decode(reader: &mut Reader<'_>, topics: &dyn Fn(TopicId) -> Option
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Seen<'a> {
     /// A [`Record::Job`].
-    Job(Glance<'a>),
+    Job(RecordHeader<'a>),
     /// Any other one.
     Other(Box<Record>),
 }
 
-/// Looks at the next record. What it accepts, [`decode`] accepts too, given the same topics.
+/// Queries at the next record. What it accepts, [`decode`] accepts too, given the same topics.
 #[inline]
 pub(crate) fn see<'a>(
     reader: &mut Reader<'a>,
@@ -289,7 +289,7 @@ pub(crate) fn see<'a>(
     let mut ahead = reader.clone();
     if ahead.u8() == Ok(JOB) {
         *reader = ahead;
-        return job::glance::glance(reader).map(Seen::Job);
+        return job::header::read_header(reader).map(Seen::Job);
     }
     decode(reader, topics).map(Box::new).map(Seen::Other)
 }
@@ -323,13 +323,13 @@ fn decode_done(reader: &mut Reader<'_>, topics: &dyn Fn(TopicId) -> Option<Topic
     Ok(DoneRecord { topic, done })
 }
 
-fn decode_stale(reader: &mut Reader<'_>) -> Result<Stale, Damage> {
+fn decode_stale(reader: &mut Reader<'_>) -> Result<Tombstone, Damage> {
     let slice = slice(reader)?;
     let key = Key { slice, due_at: timestamp(reader)?, number: number(reader)? };
-    Ok(Stale { key, version: version(reader)?, since: reader.varint()? })
+    Ok(Tombstone { key, version: version(reader)?, since: reader.varint()? })
 }
 
-/// Appends a slice of the shelf.
+/// Appends a slice of the cold tier.
 pub(crate) fn put_slice(out: &mut Vec<u8>, slice: Slice) {
     put_varint(out, slice.topic.0.into());
     put_varint(out, slice.line.index().into());

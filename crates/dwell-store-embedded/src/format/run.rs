@@ -1,4 +1,4 @@
-//! Runs: the files of the shelf. Each holds jobs sorted by [`Key`], never changes once it is written, and is complete
+//! Runs: the files of the cold tier. Each holds jobs sorted by [`Key`], never changes once it is written, and is complete
 //! or not there.
 //!
 //! ```text
@@ -20,13 +20,13 @@ mod block;
 use std::io;
 use std::sync::Arc;
 
+use super::bloom_filter::Filter;
 use super::bytes::{Damage, Reader, put_u16, put_u32, put_u64, put_varint};
-use super::filter::Filter;
 use super::key::Key;
 use super::record::TopicId;
 use super::table::{self, Table, TablePages};
 use super::{VERSION, numbered_name, parse_numbered_name};
-use crate::planted::{self, Bug};
+use crate::sim_bugs::{self, Bug};
 use crate::storage::{Storage, StoredFile};
 
 pub(crate) use block::{Block, blocks_in_a_row, look};
@@ -167,7 +167,7 @@ impl RunWriter {
 
     fn write_out(&mut self) -> io::Result<()> {
         self.file.write_at(self.offset, &self.buffer)?;
-        if !planted::is(Bug::RunNotSynced) {
+        if !sim_bugs::is(Bug::RunNotSynced) {
             self.file.sync_data()?;
         }
         self.offset += self.buffer.len() as u64;

@@ -53,7 +53,7 @@ pub(crate) struct SegmentHeader {
 pub(crate) enum SegmentError {
     /// It was never written, or not to the end.
     #[error("the segment has no header")]
-    Missing,
+    ReadNeed,
     /// It is not as it was written.
     #[error("the header of the segment is damaged")]
     Damaged,
@@ -86,7 +86,7 @@ impl SegmentHeader {
     /// Reads the first page of a segment, or all of it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, SegmentError> {
         if Reader::new(bytes).u32() != Ok(MAGIC) {
-            return Err(SegmentError::Missing);
+            return Err(SegmentError::ReadNeed);
         }
         match Self::fields(bytes) {
             Ok((VERSION, 0, header)) => Ok(header),
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn a_header_says_what_is_wrong_with_it() {
         let page = SegmentHeader { segment: 1, epoch: 1, first_sequence: 1 }.encode();
-        assert_eq!(SegmentHeader::decode(&[]), Err(SegmentError::Missing));
-        assert_eq!(SegmentHeader::decode(&[0; PAGE]), Err(SegmentError::Missing));
+        assert_eq!(SegmentHeader::decode(&[]), Err(SegmentError::ReadNeed));
+        assert_eq!(SegmentHeader::decode(&[0; PAGE]), Err(SegmentError::ReadNeed));
         assert_eq!(SegmentHeader::decode(&page[..35]), Err(SegmentError::Damaged));
         let sealed = |version: u16, flags: u16| {
             let mut page = page.clone();

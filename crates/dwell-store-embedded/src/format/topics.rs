@@ -1,12 +1,12 @@
-//! Files of topics: every topic with its policy, pause and totals, and what of it is on the shelf, as of one sequence.
+//! Files of topics: every topic with its policy, pause and totals, and what of it is in the cold tier, as of one sequence.
 //!
 //! Totals and counts go on from here by replaying what the journal has beyond that sequence. Such a file is written
 //! once, made durable, and then named by the manifest; one that no manifest names means nothing.
 //!
 //! ```text
-//! magic u32 │ version u16 │ 0 u16 │ sequence u64 │ number of topics u32 │ crc u32 │ records of topics │ the shelf
+//! magic u32 │ version u16 │ 0 u16 │ sequence u64 │ number of topics u32 │ crc u32 │ records of topics │ the cold tier
 //!
-//! the shelf: number, (topic, number of priorities, priority …) …
+//! the cold tier: number, (topic, number of priorities, priority …) …
 //!          │ number, (slice, jobs, due time of the first, when time next does something to one) …
 //!          │ number, (minutes since the last, jobs due in it) …
 //!          │ number, records of stale copies
@@ -21,7 +21,7 @@ use std::io;
 use dwell_core::{Priority, Timestamp};
 
 use super::bytes::{Damage, Reader, put_varint};
-use super::key::{Lane, Slice, Stale};
+use super::key::{Lane, Slice, Tombstone};
 use super::record::{self, Record, TopicId, TopicRecord};
 use super::{VERSION, numbered_name, parse_numbered_name};
 use crate::storage::Storage;
@@ -46,7 +46,7 @@ pub(crate) fn parse_name(name: &str) -> Option<u64> {
     parse_numbered_name(PREFIX, name)
 }
 
-/// A new buffer for such a file. Topics are appended to it with [`record::encode_topic`], then a [`ShelfSummary`].
+/// A new buffer for such a file. Topics are appended to it with [`record::encode_topic`], then a [`ColdSummary`].
 pub(crate) fn room() -> Vec<u8> {
     vec![0; HEADER]
 }
@@ -69,20 +69,20 @@ pub(crate) fn seal(buffer: &mut [u8], sequence: u64, count: u32) {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Topics {
     pub(crate) topics: Vec<TopicRecord>,
-    pub(crate) shelf: ShelfSummary,
+    pub(crate) cold: ColdSummary,
 }
 
-/// What is on the shelf.
+/// What is in the cold tier.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ShelfSummary {
+pub(crate) struct ColdSummary {
     /// The priorities of topics that have lanes of their own, in the order of the lanes.
     pub(crate) lanes: Vec<(TopicId, Vec<Priority>)>,
     /// What there is of each slice.
     pub(crate) slices: Vec<SliceSummary>,
     /// How many waiting ones are due in each minute, in order.
     pub(crate) minutes: Vec<(u64, u64)>,
-    /// Copies that are stale, and not known to be so on the shelf.
-    pub(crate) stale: Vec<Stale>,
+    /// Copies that are stale, and not known to be so in the cold tier.
+    pub(crate) stale: Vec<Tombstone>,
 }
 
 /// What there is of a slice.
@@ -97,7 +97,7 @@ pub(crate) struct SliceSummary {
     pub(crate) passes: Timestamp,
 }
 
-impl ShelfSummary {
+impl ColdSummary {
     /// Appends it to a file.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.lanes.len() as u64);
@@ -124,35 +124,35 @@ impl ShelfSummary {
         }
         put_varint(out, self.stale.len() as u64);
         for stale in &self.stale {
-            record::encode_stale(out, stale);
+            record::encode_tombstone(out, stale);
         }
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Damage> {
-        let mut shelf = Self::default();
+        let mut cold = Self::default();
         for _ in 0..reader.length(reader.remaining())? {
             let topic = TopicId(reader.varint_u32()?);
             let count = reader.length(Lane::OWN)?;
             let priorities = (0..count).map(|_| Ok(Priority(reader.varint_u32()?)));
-            shelf.lanes.push((topic, priorities.collect::<Result<_, Damage>>()?));
+            cold.lanes.push((topic, priorities.collect::<Result<_, Damage>>()?));
         }
         for _ in 0..reader.length(reader.remaining())? {
             let (slice, jobs) = (record::slice(reader)?, reader.varint()?);
             let (first, passes) = (record::timestamp(reader)?, record::timestamp(reader)?);
-            shelf.slices.push(SliceSummary { slice, jobs, first, passes });
+            cold.slices.push(SliceSummary { slice, jobs, first, passes });
         }
         let mut minute = 0_u64;
         for _ in 0..reader.length(reader.remaining())? {
             minute = minute.checked_add(reader.varint()?).ok_or_else(|| reader.invalid("time"))?;
-            shelf.minutes.push((minute, reader.varint()?));
+            cold.minutes.push((minute, reader.varint()?));
         }
         for _ in 0..reader.length(reader.remaining())? {
             match record::decode(reader, &|_| None)? {
-                Record::Stale(stale) => shelf.stale.push(stale),
+                Record::Tombstone(stale) => cold.stale.push(stale),
                 _ => return Err(reader.invalid("type of record")),
             }
         }
-        Ok(shelf)
+        Ok(cold)
     }
 }
 
@@ -177,8 +177,8 @@ pub(crate) fn decode(bytes: &[u8], sequence: u64) -> Result<Topics, Damage> {
             _ => return Err(reader.invalid("type of record")),
         }
     }
-    let shelf = ShelfSummary::decode(&mut reader)?;
-    if reader.is_empty() { Ok(Topics { topics, shelf }) } else { Err(reader.invalid("record")) }
+    let cold = ColdSummary::decode(&mut reader)?;
+    if reader.is_empty() { Ok(Topics { topics, cold }) } else { Err(reader.invalid("record")) }
 }
 
 /// Why a file of topics could not be read.
@@ -240,7 +240,7 @@ mod tests {
                 topic.forgotten,
             );
         }
-        ShelfSummary::default().encode(&mut buffer);
+        ColdSummary::default().encode(&mut buffer);
         seal(&mut buffer, sequence, u32::try_from(topics.len()).unwrap());
         buffer
     }

@@ -5,20 +5,20 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::config::Durability;
+use crate::disk_space::{FLUSH_SPARES, NoSpace as _, Reserve};
 use crate::format::segment::{self, SegmentHeader};
-use crate::planted::{self, Bug};
-use crate::reserve::{Reserve, RoomError as _, SPARES};
+use crate::sim_bugs::{self, Bug};
 use crate::storage::{Storage, StoredFile};
 
-/// How many segments that are free are kept as spares where there is no room to make more, or plenty: as many as a fold
+/// How many segments that are free are kept as spares where there is no room to make more, or plenty: as many as a flush
 /// frees and more, so that none is made in place of one that was just thrown away.
 const MANY_SPARES: usize = 8;
 
 /// How often it is looked how much room there is.
-const LOOK: Duration = Duration::from_secs(1);
+const ROOM_CHECK: Duration = Duration::from_secs(1);
 
 /// How much of a spare is filled at a time.
-const STEP: usize = 1 << 20;
+const FILL_STEP: usize = 1 << 20;
 
 /// Segment files, as the journal thread sees them.
 pub(super) struct SegmentFiles {
@@ -37,7 +37,7 @@ impl SegmentFiles {
     /// Makes a segment's file ready for frames, and its name durable.
     pub(super) fn start(&mut self, id: u64, first_sequence: u64) -> io::Result<Arc<dyn StoredFile>> {
         let reserve = self.spares.reserve.clone();
-        let started = reserve.or_spend(0, || {
+        let started = reserve.retry_on_enospc(0, || {
             // Once only: where there is no room for a whole one, there is none either at the second try.
             let waits = std::mem::take(&mut self.waits);
             let spare = if waits { self.spares.take_or_make(&*self.storage) } else { self.spares.take() };
@@ -50,7 +50,7 @@ impl SegmentFiles {
         });
         let started = match started {
             // There may be some for a frame or two.
-            Err(error) if error.is_for_room() => self.start_from(None, id, first_sequence),
+            Err(error) if error.is_no_space() => self.start_from(None, id, first_sequence),
             started => started,
         }?;
         reserve.note_begun(id);
@@ -75,7 +75,7 @@ impl SegmentFiles {
             file.sync_data()?;
             file
         };
-        if !planted::is(Bug::NamesNotSynced) {
+        if !sim_bugs::is(Bug::NamesNotSynced) {
             self.storage.sync_dir()?;
         }
         Ok(file)
@@ -190,9 +190,9 @@ impl Spares {
             if kept.stopped {
                 return;
             }
-            let is_done = self.reserve.spares().len() >= SPARES || !worked;
+            let is_done = self.reserve.spares().len() >= FLUSH_SPARES || !worked;
             if is_done && self.reserve.leftovers().is_empty() {
-                drop(self.shared.1.wait_timeout(kept, LOOK).unwrap_or_else(PoisonError::into_inner));
+                drop(self.shared.1.wait_timeout(kept, ROOM_CHECK).unwrap_or_else(PoisonError::into_inner));
             }
         }
     }
@@ -201,11 +201,11 @@ impl Spares {
     pub(crate) fn make_one(&self, storage: &dyn Storage) -> bool {
         let _making = self.making.lock();
         self.reserve.remove_leftovers();
-        if self.reserve.spares().len() >= SPARES {
+        if self.reserve.spares().len() >= FLUSH_SPARES {
             return true;
         }
         // What there is of a spare that cannot be finished would be in others' way. Where the disk is full, what is free is
-        // best kept as spares, which nobody else can take; but folds need some of it.
+        // best kept as spares, which nobody else can take; but flushes need some of it.
         let fits = if self.reserve.is_short() {
             self.reserve.fits(2 * self.size)
         } else {
@@ -236,10 +236,10 @@ impl Spares {
 
     fn fill(&self, storage: &dyn Storage, name: &str) -> io::Result<()> {
         let file = storage.create(name)?;
-        let zeros = vec![0; STEP];
+        let zeros = vec![0; FILL_STEP];
         let mut offset = 0;
         while offset < self.size && !self.lock().stopped {
-            let step = usize::try_from(self.size - offset).map_or(STEP, |left| left.min(STEP));
+            let step = usize::try_from(self.size - offset).map_or(FILL_STEP, |left| left.min(FILL_STEP));
             file.write_at(offset, &zeros[..step])?;
             offset += step as u64;
             // In small pieces, so that the journal's own syncs are not held up behind a large one.
@@ -259,7 +259,7 @@ impl Spares {
 
 /// How many spares are kept of files that are free.
 fn enough(reserve: &Reserve) -> usize {
-    if reserve.is_short() || reserve.is_roomy() { MANY_SPARES } else { SPARES }
+    if reserve.is_short() || reserve.is_roomy() { MANY_SPARES } else { FLUSH_SPARES }
 }
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
         let spares = Spares::adopt(&*storage, SIZE, reserve.clone()).unwrap();
         let mut files = SegmentFiles::new(Arc::clone(&storage), 1, spares.clone(), Durability::Sync);
         let begin = |files: &mut SegmentFiles, id| {
-            while reserve.spares().len() < SPARES {
+            while reserve.spares().len() < FLUSH_SPARES {
                 assert!(spares.make_one(&*storage));
             }
             files.start(id, id).unwrap();
@@ -298,9 +298,9 @@ mod tests {
         assert_eq!(reserve.spares().len(), 6);
         told.free.store(3 * SIZE, Ordering::SeqCst);
         reserve.look();
-        assert_eq!((reserve.spares().len(), reserve.is_short()), (SPARES, false));
+        assert_eq!((reserve.spares().len(), reserve.is_short()), (FLUSH_SPARES, false));
         (11..=13).map(|id| begin(&mut files, id)).for_each(drop);
         files.free(&[], 13, None).unwrap();
-        assert_eq!((reserve.spares().len(), reserve.leftovers().len()), (SPARES, 2));
+        assert_eq!((reserve.spares().len(), reserve.leftovers().len()), (FLUSH_SPARES, 2));
     }
 }

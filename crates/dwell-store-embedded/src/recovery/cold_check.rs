@@ -1,43 +1,43 @@
 //! Whether what a start has read of the cold tier fits what is there; if not, it is counted anew.
 //!
-//! Every start asks two things that need no look at the rows themselves: whether there are as many rows as are counted, and
+//! Every start reads two things that need no look at the rows themselves: whether there are as many rows as are counted, and
 //! whether the copies that are known to be stale exist. Only if one of the two is wrong all rows are read.
 
+use crate::cold::{LiveRun, View};
 use crate::engine::{Engine, Recounted};
 use crate::format::run::{self, RunError};
 use crate::recovery::{OpenError, io_error};
-use crate::shelf::{Shelved, View};
 use crate::storage::Storage;
 
 /// Checks, and counts anew if need be; what that has set right.
 pub(super) fn check(storage: &dyn Storage, engine: &mut Engine) -> Result<Option<Recounted>, OpenError> {
-    let failed = |shelved: &Shelved, error| io_error(storage, &run::name(shelved.run.number), error);
+    let failed = |cold_slices: &LiveRun, error| io_error(storage, &run::name(cold_slices.run.number), error);
     let believed = engine.believed();
     match fits(&believed.view, believed.rows, &believed.stale) {
         Ok(false) => {}
         // What is damaged is found, and said, when it is used.
         Ok(true) | Err((_, RunError::Damaged(_))) => return Ok(None),
-        Err((shelved, RunError::Io(error))) => return Err(failed(&shelved, error)),
+        Err((cold_slices, RunError::Io(error))) => return Err(failed(&cold_slices, error)),
     }
     let mut recount = engine.begin_recount();
     let counted = rows(&believed.view, |key, seen| engine.recount(&mut recount, key, seen));
     match counted {
         Ok(()) => Ok(Some(engine.recounted(recount))),
         Err((_, RunError::Damaged(_))) => Ok(None),
-        Err((shelved, RunError::Io(error))) => Err(failed(&shelved, error)),
+        Err((cold_slices, RunError::Io(error))) => Err(failed(&cold_slices, error)),
     }
 }
 
 /// Whether as many rows are there as are believed to be, and all that are believed to be stale.
-fn fits(view: &View, rows: u64, stale: &[(u64, u64)]) -> Result<bool, (Shelved, RunError)> {
-    if view.runs.iter().map(Shelved::live).sum::<u64>() != rows {
+fn fits(view: &View, rows: u64, stale: &[(u64, u64)]) -> Result<bool, (LiveRun, RunError)> {
+    if view.runs.iter().map(LiveRun::live).sum::<u64>() != rows {
         return Ok(false);
     }
     let numbers: Vec<u64> = stale.iter().map(|(number, _)| *number).collect();
     let mut found = vec![0; numbers.len()];
-    for shelved in view.runs.iter().filter(|_| !numbers.is_empty()) {
-        let there = shelved.run.find_numbers(&numbers).map_err(|error| (shelved.clone(), error))?;
-        for (place, _) in there.into_iter().filter(|(_, ordinal)| !shelved.dead.contains(*ordinal)) {
+    for cold_slices in view.runs.iter().filter(|_| !numbers.is_empty()) {
+        let there = cold_slices.run.find_numbers(&numbers).map_err(|error| (cold_slices.clone(), error))?;
+        for (place, _) in there.into_iter().filter(|(_, ordinal)| !cold_slices.dead.contains(*ordinal)) {
             found[place] += 1;
         }
     }
@@ -47,13 +47,13 @@ fn fits(view: &View, rows: u64, stale: &[(u64, u64)]) -> Result<bool, (Shelved, 
 /// Shows all rows that are not marked as dead.
 pub(crate) fn rows(
     view: &View,
-    mut show: impl FnMut(&crate::format::key::Key, &crate::format::record::Glance<'_>),
-) -> Result<(), (Shelved, RunError)> {
-    for shelved in &view.runs {
-        let failed = |error| (shelved.clone(), error);
-        for at in (0..shelved.run.index.len()).filter(|at| !shelved.is_dead(*at)) {
-            let block = shelved.run.block(at).map_err(failed)?;
-            for entry in block.entries().filter(|entry| !shelved.dead.contains(entry.ordinal)) {
+    mut show: impl FnMut(&crate::format::key::Key, &crate::format::record::RecordHeader<'_>),
+) -> Result<(), (LiveRun, RunError)> {
+    for cold_slices in &view.runs {
+        let failed = |error| (cold_slices.clone(), error);
+        for at in (0..cold_slices.run.index.len()).filter(|at| !cold_slices.is_dead(*at)) {
+            let block = cold_slices.run.block(at).map_err(failed)?;
+            for entry in block.entries().filter(|entry| !cold_slices.dead.contains(entry.ordinal)) {
                 let seen = run::look(entry.record).map_err(|damage| failed(damage.into()))?;
                 show(&entry.key, &seen);
             }

@@ -1,6 +1,6 @@
 //! What of the journal a start has read and may be nowhere but in memory.
 
-use super::ahead::SegmentFile;
+use super::read_ahead::SegmentFile;
 use super::{OpenError, io_error};
 use crate::format::frame;
 use crate::storage::Storage;

@@ -8,7 +8,7 @@ use super::{Repair, later, nameless};
 use crate::format::bytes::Reader;
 use crate::format::frame::{self, Frame};
 use crate::format::manifest::Manifest;
-use crate::format::record::{self, BodyPart, Cause, Glance, Record, Seen, TopicId, TopicRecord};
+use crate::format::record::{self, BodyPart, Cause, Record, RecordHeader, Seen, TopicId, TopicRecord};
 use crate::format::segment::{self, SegmentHeader};
 use crate::format::topics::Topics;
 use crate::storage::Storage;
@@ -23,7 +23,7 @@ pub(super) struct Salvaged {
     pub(super) jobs: BTreeMap<u64, Kept>,
     /// Ended and remembered, by topic and id.
     pub(super) done: BTreeMap<(TopicId, String), (TopicId, DoneJob)>,
-    /// Copies on the shelf that are no longer true, by number and version.
+    /// Copies in the cold tier that are no longer true, by number and version.
     pub(super) stale: HashSet<(u64, u64)>,
     /// Jobs whose body was not there, by number, and where.
     pub(super) bodiless: HashMap<u64, String>,
@@ -33,7 +33,7 @@ pub(super) struct Salvaged {
     epoch: u64,
     pub(super) mark: u64,
     topics_known: u64,
-    folded: u64,
+    flushed: u64,
 }
 
 /// What is known of a job.
@@ -75,18 +75,18 @@ impl Salvaged {
     ) -> Self {
         let mut salvaged = Self {
             topics: known.topics.into_iter().map(|topic| (topic.id, topic)).collect(),
-            lanes: known.shelf.lanes.into_iter().collect(),
+            lanes: known.cold.lanes.into_iter().collect(),
             gone_topics: BTreeSet::new(),
             jobs: BTreeMap::new(),
             done: BTreeMap::new(),
-            stale: known.shelf.stale.iter().map(|stale| (stale.key.number.get(), stale.version.get())).collect(),
+            stale: known.cold.stale.iter().map(|stale| (stale.key.number.get(), stale.version.get())).collect(),
             bodiless: HashMap::new(),
             last_sequence: 0,
             freed: 0,
             epoch: 0,
             mark: manifest.map_or(0, |manifest| manifest.mark),
             topics_known: stamp,
-            folded: manifest.map_or(0, |manifest| manifest.folded),
+            flushed: manifest.map_or(0, |manifest| manifest.flushed),
         };
         let first = manifest.map_or(0, |manifest| manifest.first_segment);
         let mut ids: Vec<u64> = names.iter().filter_map(|name| segment::parse_name(name)).collect();
@@ -135,7 +135,7 @@ impl Salvaged {
             }
             let follows = self.last_sequence.max(self.freed) + 1;
             let known = header.map_or(0, |header| header.first_sequence.saturating_sub(1));
-            let lost = frame.header.durable_through > self.last_sequence.max(known).max(self.folded);
+            let lost = frame.header.durable_through > self.last_sequence.max(known).max(self.flushed);
             let gap = epoch == self.epoch && frame.header.first_sequence > follows;
             if self.epoch > 0 && (gap || lost) {
                 let what = format!(
@@ -177,8 +177,8 @@ impl Salvaged {
         Ok(())
     }
 
-    fn job(&mut self, seen: &Glance<'_>, record: &[u8], sequence: u64, place: &str) {
-        let number = seen.brief.number.get();
+    fn job(&mut self, seen: &RecordHeader<'_>, record: &[u8], sequence: u64, place: &str) {
+        let number = seen.meta.number.get();
         let id = String::from_utf8_lossy(seen.id).into_owned();
         self.done.remove(&(seen.topic, id.clone()));
         match seen.body {
@@ -188,7 +188,7 @@ impl Salvaged {
             }
             BodyPart::Kept => match self.jobs.get_mut(&number) {
                 Some(Kept::Job { header, .. }) => *header = Some(record.into()),
-                None if sequence > self.folded => {
+                None if sequence > self.flushed => {
                     self.bodiless.insert(number, format!("{place}: job {id:?} has lost its body"));
                 }
                 Some(Kept::Gone) | None => {}
@@ -207,7 +207,7 @@ impl Salvaged {
             Record::Done(done) => {
                 self.done.insert((done.topic, done.done.id.as_str().to_owned()), (done.topic, done.done));
             }
-            Record::Stale(stale) => {
+            Record::Tombstone(stale) => {
                 self.stale.insert((stale.key.number.get(), stale.version.get()));
             }
             Record::Topic(_) | Record::TopicGone(_) if known => {}

@@ -12,7 +12,7 @@ use super::{Storage, StoredFile, write_zeros};
 
 /// The file that is locked as long as a process uses the directory. It is never removed: a lock on a file that has
 /// lost its name would keep nobody out.
-const LOCK: &str = "lock";
+const LOCK_NAME: &str = "lock";
 
 /// A directory that belongs to this process for as long as this value lives.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl DiskStorage {
         let failed = |what| move |source| OpenDirError::Io { what, dir: dir.to_owned(), source };
         make_dir(dir).map_err(failed("make"))?;
         let handle = File::open(dir).map_err(failed("open"))?;
-        let lock = open_options().create(true).truncate(false).open(dir.join(LOCK)).map_err(failed("lock"))?;
+        let lock = open_options().create(true).truncate(false).open(dir.join(LOCK_NAME)).map_err(failed("lock"))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { dir: dir.to_owned(), handle, lock }),
             Err(TryLockError::WouldBlock) => Err(OpenDirError::InUse { dir: dir.to_owned() }),
@@ -98,7 +98,7 @@ impl Storage for DiskStorage {
             let entry = entry?;
             // A name that is not text is none of ours, nor is a directory.
             if let Ok(name) = entry.file_name().into_string()
-                && name != LOCK
+                && name != LOCK_NAME
                 && entry.file_type()?.is_file()
             {
                 names.push(name);

@@ -11,9 +11,9 @@ struct Clocks {
 }
 
 /// Where the clocks of the tests begin: some day in 2030, three hours after the machine's start.
-const BEGIN: i64 = 1_900_000_000 * SECOND;
-const UP: i64 = 3 * 3_600 * SECOND;
-const HOUR: i64 = 3_600 * SECOND;
+const BEGIN: i64 = 1_900_000_000 * MICROS_A_SECOND;
+const UP: i64 = 3 * 3_600 * MICROS_A_SECOND;
+const HOUR: i64 = 3_600 * MICROS_A_SECOND;
 
 fn at(micros: i64) -> Timestamp {
     timestamp(micros)
@@ -48,7 +48,7 @@ impl Clocks {
     fn seconds(&mut self, count: usize) -> Vec<ClockAction> {
         (0..count)
             .map(|_| {
-                self.run(SECOND);
+                self.run(MICROS_A_SECOND);
                 self.check().action
             })
             .collect()
@@ -74,7 +74,7 @@ fn a_wall_far_behind_the_mark_is_refused_unless_accepted() {
     assert!(text.starts_with("the clock is 3600 s behind") && text.contains("--accept-clock"), "{text}");
     let mut accepted = Timeline::start(wall, since(UP), Some(mark), true).unwrap();
     assert_eq!(accepted.now(since(UP)), mark);
-    let report = accepted.check(at(BEGIN + SECOND), since(UP + SECOND));
+    let report = accepted.check(at(BEGIN + MICROS_A_SECOND), since(UP + MICROS_A_SECOND));
     assert_eq!(report, ClockReport { gap: 3_600_001, action: ClockAction::WaitsForWall });
 }
 
@@ -83,7 +83,7 @@ fn it_is_carried_by_the_monotonic_clock_alone() {
     let mut clocks = Clocks::new();
     for step in [1, 999, 1_000, 123_456_789] {
         clocks.run(step);
-        clocks.wall += 77 * SECOND;
+        clocks.wall += 77 * MICROS_A_SECOND;
         assert_eq!(clocks.t(), BEGIN + clocks.monotonic - UP);
     }
 }
@@ -102,12 +102,12 @@ fn it_rounds_down_for_what_is_due_and_up_for_delays() {
 #[test]
 fn a_reading_from_the_past_turns_nothing_back() {
     let mut clocks = Clocks::new();
-    clocks.run(10 * SECOND);
-    assert_eq!(clocks.t(), BEGIN + 10 * SECOND);
-    let earlier = since(UP + SECOND);
-    assert_eq!(clocks.timeline.now(earlier), at(BEGIN + 10 * SECOND));
-    clocks.timeline.check(at(BEGIN + 10 * SECOND), earlier);
-    assert_eq!(clocks.timeline.now(Duration::ZERO), at(BEGIN + 10 * SECOND));
+    clocks.run(10 * MICROS_A_SECOND);
+    assert_eq!(clocks.t(), BEGIN + 10 * MICROS_A_SECOND);
+    let earlier = since(UP + MICROS_A_SECOND);
+    assert_eq!(clocks.timeline.now(earlier), at(BEGIN + 10 * MICROS_A_SECOND));
+    clocks.timeline.check(at(BEGIN + 10 * MICROS_A_SECOND), earlier);
+    assert_eq!(clocks.timeline.now(Duration::ZERO), at(BEGIN + 10 * MICROS_A_SECOND));
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn agreement_is_left_alone_within_the_millisecond_the_wall_shows() {
 #[test]
 fn a_small_lead_of_the_wall_is_closed_at_one_percent() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
-    clocks.wall += SECOND;
+    clocks.run(MICROS_A_SECOND);
+    clocks.wall += MICROS_A_SECOND;
     assert_eq!(clocks.check(), ClockReport { gap: -1_000, action: ClockAction::Slews });
     let before = clocks.t();
-    clocks.run(SECOND);
+    clocks.run(MICROS_A_SECOND);
     assert_eq!(clocks.t() - before, 1_010_000);
     assert!(clocks.seconds(98).iter().all(|&action| action == ClockAction::Slews));
-    clocks.run(SECOND);
+    clocks.run(MICROS_A_SECOND);
     assert_eq!(clocks.check(), ClockReport { gap: 0, action: ClockAction::Agrees });
     assert_eq!(clocks.t(), clocks.wall);
 }
@@ -140,11 +140,11 @@ fn a_small_lead_of_the_wall_is_closed_at_one_percent() {
 #[test]
 fn a_small_lag_of_the_wall_is_closed_at_one_percent() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
-    clocks.wall -= SECOND;
+    clocks.run(MICROS_A_SECOND);
+    clocks.wall -= MICROS_A_SECOND;
     assert_eq!(clocks.check(), ClockReport { gap: 1_000, action: ClockAction::Slews });
     let before = clocks.t();
-    clocks.run(SECOND);
+    clocks.run(MICROS_A_SECOND);
     assert_eq!(clocks.t() - before, 990_000);
     clocks.seconds(99);
     assert!((clocks.t() - clocks.wall).abs() < 1_000);
@@ -154,8 +154,8 @@ fn a_small_lag_of_the_wall_is_closed_at_one_percent() {
 #[test]
 fn steering_ends_by_itself_when_nobody_checks() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
-    clocks.wall += SECOND / 2;
+    clocks.run(MICROS_A_SECOND);
+    clocks.wall += MICROS_A_SECOND / 2;
     clocks.check();
     clocks.run(HOUR);
     assert_eq!(clocks.t(), clocks.wall);
@@ -164,12 +164,12 @@ fn steering_ends_by_itself_when_nobody_checks() {
 #[test]
 fn a_wall_set_back_never_turns_it_back_and_delays_stay_exact() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
+    clocks.run(MICROS_A_SECOND);
     clocks.wall -= HOUR;
     let before = clocks.t();
     assert_eq!(clocks.check(), ClockReport { gap: 3_600_000, action: ClockAction::WaitsForWall });
     assert_eq!(clocks.t(), before);
-    clocks.run(10 * SECOND);
+    clocks.run(10 * MICROS_A_SECOND);
     assert_eq!(clocks.t() - before, 9_900_000);
     assert!(clocks.seconds(1_000).iter().all(|&action| action == ClockAction::WaitsForWall));
     // A hundred hours to lose one.
@@ -179,14 +179,14 @@ fn a_wall_set_back_never_turns_it_back_and_delays_stay_exact() {
 
 #[test]
 fn a_wall_set_forward_is_taken_after_thirty_seconds() {
-    for by in [SECOND + 1_000, HOUR, 24 * HOUR] {
+    for by in [MICROS_A_SECOND + 1_000, HOUR, 24 * HOUR] {
         let mut clocks = Clocks::new();
-        clocks.run(SECOND);
+        clocks.run(MICROS_A_SECOND);
         clocks.wall += by;
         assert_eq!(clocks.check(), ClockReport { gap: -by / 1_000, action: ClockAction::WatchesStep });
         assert_eq!(clocks.seconds(29), [ClockAction::WatchesStep; 29]);
-        assert_eq!(clocks.t(), BEGIN + 30 * SECOND, "it runs as always while it watches");
-        clocks.run(SECOND);
+        assert_eq!(clocks.t(), BEGIN + 30 * MICROS_A_SECOND, "it runs as always while it watches");
+        clocks.run(MICROS_A_SECOND);
         let by = (by / 1_000).cast_unsigned();
         assert_eq!(clocks.check(), ClockReport { gap: 0, action: ClockAction::TookStep { by } });
         assert_eq!(clocks.t(), clocks.wall);
@@ -197,10 +197,10 @@ fn a_wall_set_forward_is_taken_after_thirty_seconds() {
 #[test]
 fn a_wall_that_does_not_stay_where_it_was_set_is_watched_anew() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
+    clocks.run(MICROS_A_SECOND);
     clocks.wall += HOUR;
     clocks.seconds(29);
-    clocks.wall += SECOND;
+    clocks.wall += MICROS_A_SECOND;
     assert_eq!(clocks.seconds(30), [ClockAction::WatchesStep; 30]);
     assert!(matches!(clocks.seconds(1)[..], [ClockAction::TookStep { .. }]));
 
@@ -216,12 +216,12 @@ fn a_wall_that_does_not_stay_where_it_was_set_is_watched_anew() {
 #[test]
 fn a_wall_that_is_steered_a_little_still_agrees() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
+    clocks.run(MICROS_A_SECOND);
     clocks.wall += HOUR;
     clocks.check();
     for _ in 0..30 {
         clocks.wall += 500;
-        clocks.run(SECOND);
+        clocks.run(MICROS_A_SECOND);
         clocks.check();
     }
     assert_eq!(clocks.t() / 1_000, clocks.wall / 1_000);
@@ -230,12 +230,12 @@ fn a_wall_that_is_steered_a_little_still_agrees() {
 #[test]
 fn a_jump_of_more_than_a_day_is_never_taken() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
+    clocks.run(MICROS_A_SECOND);
     clocks.wall += 24 * HOUR + 1_000;
     let report = clocks.check();
     assert_eq!(report, ClockReport { gap: -86_400_001, action: ClockAction::RefusesStep });
     assert!(clocks.seconds(10_000).iter().all(|&action| action == ClockAction::RefusesStep));
-    assert_eq!(clocks.t(), BEGIN + 10_001 * SECOND);
+    assert_eq!(clocks.t(), BEGIN + 10_001 * MICROS_A_SECOND);
     // Not even what was nearly believed before counts any more.
     clocks.wall -= HOUR;
     assert_eq!(clocks.seconds(29), [ClockAction::WatchesStep; 29]);
@@ -253,8 +253,8 @@ fn a_jump_of_more_than_a_day_is_never_taken() {
 #[test]
 fn checks_in_quick_succession_do_not_lose_the_steering() {
     let mut clocks = Clocks::new();
-    clocks.run(SECOND);
-    clocks.wall += SECOND / 100;
+    clocks.run(MICROS_A_SECOND);
+    clocks.wall += MICROS_A_SECOND / 100;
     clocks.check();
     for _ in 0..100_000 {
         clocks.run(37);
@@ -275,7 +275,7 @@ fn the_ends_of_time_are_no_trouble() {
     let mut timeline = Timeline::start(Timestamp::EPOCH, Duration::ZERO, None, false).unwrap();
     timeline.check(Timestamp::MAX, Duration::from_secs(1));
     timeline.check(Timestamp::EPOCH, Duration::from_secs(2));
-    assert_eq!(timeline.now(Duration::from_secs(2)), at(2 * SECOND));
+    assert_eq!(timeline.now(Duration::from_secs(2)), at(2 * MICROS_A_SECOND));
 }
 
 /// What happens to the clocks.
@@ -286,20 +286,20 @@ enum Happening {
     /// The wall clock is set by so many.
     Set(i64),
     /// T is asked for, by a reading this old.
-    Ask(i64),
+    ColdRead(i64),
     Check,
     /// A minute in which nobody touches the wall clock and each second is checked.
     Quiet,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
-    let small = -2 * SECOND..2 * SECOND;
+    let small = -2 * MICROS_A_SECOND..2 * MICROS_A_SECOND;
     prop_oneof![
-        3 => (0..3 * SECOND).prop_map(Happening::Run),
+        3 => (0..3 * MICROS_A_SECOND).prop_map(Happening::Run),
         1 => (0..100_000_i64).prop_map(Happening::Run),
         1 => (-24 * HOUR..24 * HOUR).prop_map(Happening::Set),
         1 => small.prop_map(Happening::Set),
-        2 => (0..SECOND).prop_map(Happening::Ask),
+        2 => (0..MICROS_A_SECOND).prop_map(Happening::ColdRead),
         4 => Just(Happening::Check),
         1 => Just(Happening::Quiet),
     ]
@@ -310,7 +310,7 @@ fn happen(clocks: &mut Clocks, happening: &Happening) -> Result<(), TestCaseErro
     match *happening {
         Happening::Run(micros) => clocks.run(micros),
         Happening::Set(micros) => clocks.wall = (clocks.wall + micros).max(0),
-        Happening::Ask(age) => {
+        Happening::ColdRead(age) => {
             let before = clocks.t();
             let asked = clocks.timeline.advance(since(clocks.monotonic - age));
             prop_assert_eq!(asked, before);
@@ -323,14 +323,14 @@ fn happen(clocks: &mut Clocks, happening: &Happening) -> Result<(), TestCaseErro
             match report.action {
                 ClockAction::TookStep { .. } if jump > 0 => {
                     prop_assert_eq!(jump, ahead);
-                    prop_assert!(jump > SMALL && jump <= LARGE);
+                    prop_assert!(jump > SLEW_LIMIT && jump <= STEP_LIMIT);
                 }
                 _ => prop_assert_eq!(jump, 0),
             }
         }
         Happening::Quiet => {
             for _ in 0..60 {
-                happen(clocks, &Happening::Run(SECOND))?;
+                happen(clocks, &Happening::Run(MICROS_A_SECOND))?;
                 happen(clocks, &Happening::Check)?;
             }
         }
@@ -349,26 +349,26 @@ proptest! {
             happen(&mut clocks, happening)?;
             if let Happening::Run(_) = happening {
                 let (ran, elapsed) = (clocks.t() - t, clocks.monotonic - monotonic);
-                // Rounding is at both ends of the stretch.
-                prop_assert!(ran >= elapsed - elapsed / STEER - 1, "{ran} of {elapsed}");
-                prop_assert!(ran <= elapsed + elapsed / STEER + 1, "{ran} of {elapsed}");
+                // Rounding is at both ends of the range.
+                prop_assert!(ran >= elapsed - elapsed / SLEW_PARTS - 1, "{ran} of {elapsed}");
+                prop_assert!(ran <= elapsed + elapsed / SLEW_PARTS + 1, "{ran} of {elapsed}");
                 prop_assert!(ran >= 0);
             }
             prop_assert!(clocks.t() >= t);
         }
         // Quiet for as long as it takes to lose the lead at 1 %, or to be believed.
-        happen(&mut clocks, &Happening::Run(SECOND))?;
+        happen(&mut clocks, &Happening::Run(MICROS_A_SECOND))?;
         happen(&mut clocks, &Happening::Check)?;
         let ahead = clocks.wall - clocks.t();
-        prop_assume!(ahead <= LARGE);
-        let mut left = ahead.abs() * STEER + 40 * SECOND;
+        prop_assume!(ahead <= STEP_LIMIT);
+        let mut left = ahead.abs() * SLEW_PARTS + 40 * MICROS_A_SECOND;
         while left > 0 {
-            let step = if left > HOUR { HOUR } else { SECOND };
+            let step = if left > HOUR { HOUR } else { MICROS_A_SECOND };
             happen(&mut clocks, &Happening::Run(step))?;
             happen(&mut clocks, &Happening::Check)?;
             left -= step;
         }
-        happen(&mut clocks, &Happening::Run(2 * SECOND))?;
+        happen(&mut clocks, &Happening::Run(2 * MICROS_A_SECOND))?;
         prop_assert!((clocks.t() - clocks.wall).abs() <= 1_000, "{} off", clocks.t() - clocks.wall);
     }
 }

@@ -1,4 +1,4 @@
-//! What comes next is read from the shelf before anybody asks for it.
+//! What comes next is read from the cold tier before anybody reads for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,17 +25,17 @@ async fn put(store: &EmbeddedStore, name: &str, delay: u64) {
 }
 
 #[tokio::test]
-async fn jobs_that_are_ready_in_memory_do_not_keep_earlier_ones_on_the_shelf() {
+async fn jobs_that_are_ready_in_memory_do_not_keep_earlier_ones_on_the_cold_tier() {
     let (storage, clock) = (Faulty::default(), StoreClock::frozen());
     let base = Config { clock: Arc::<StoreClock>::clone(&clock), ..config(Arc::new(storage.clone())) };
-    let shelving = Config { shelves: true, tail: 16 << 10, segment: 16 << 10, ..base };
-    let store = EmbeddedStore::open(&shelving).unwrap();
+    let cold = Config { cold_tier: true, tail: 16 << 10, segment: 16 << 10, ..base };
+    let store = EmbeddedStore::open(&cold).unwrap();
     put(&store, "first", HOUR).await;
     store.close().await.unwrap();
     drop(store);
 
     // From now on all that is put stays in memory.
-    let store = EmbeddedStore::open(&Config { tail: 64 << 20, segment: 16 << 20, ..shelving }).unwrap();
+    let store = EmbeddedStore::open(&Config { tail: 64 << 20, segment: 16 << 20, ..cold }).unwrap();
     let near = || async { store.status().await.unwrap().measures.sizes.unwrap().near_jobs };
     let begun_with = near().await;
     clock.fake.advance(HOUR);
@@ -45,8 +45,8 @@ async fn jobs_that_are_ready_in_memory_do_not_keep_earlier_ones_on_the_shelf() {
     assert!(held.len() == 1_000 && held.iter().all(|job| job.view.job.id.as_str().starts_with("first ")));
     // It had to wait for one row of them; the next one followed by itself.
     until(|| async { near().await >= begun_with + MANY + 2_000 }).await;
-    storage.hang_shelf(true);
+    storage.hang_cold_reads(true);
     let held = store.lease(request).await.unwrap();
-    storage.hang_shelf(false);
+    storage.hang_cold_reads(false);
     assert!(held.len() == 1_000 && held.iter().all(|job| job.view.job.id.as_str().starts_with("first ")));
 }

@@ -1,4 +1,4 @@
-//! Damage on the shelf of a store that runs: it holds nothing up, and is not forgotten.
+//! Damage in the cold tier of a store that runs: it holds nothing up, and is not forgotten.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -58,7 +58,7 @@ impl Stepped {
 
 fn turn(stepper: &mut Stepper) -> bool {
     stepper.engine_turn();
-    stepper.journal_turn() | stepper.shelf_turn()
+    stepper.journal_turn() | stepper.compactor_turn()
 }
 
 /// Flips a bit in the first block of every run.
@@ -79,7 +79,7 @@ fn tells_of_damage(troubles: &[String]) -> bool {
 fn a_damaged_block_holds_no_fold_up_and_is_known_after_a_start() {
     let (storage, clock) = (MemoryStorage::default(), StoreClock::frozen());
     let base = Config { clock: Arc::<StoreClock>::clone(&clock), ..config(Arc::new(storage.clone())) };
-    let tiny = Config { shelves: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
+    let tiny = Config { cold_tier: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
     let mut first = Stepped::open(&tiny);
     first.put_far(0..100);
     drop(first);
@@ -87,7 +87,7 @@ fn a_damaged_block_holds_no_fold_up_and_is_known_after_a_start() {
     let mut store = Stepped::open(&tiny);
     store.rest();
     clock.fake.advance(HOUR);
-    // Its copy on the shelf is no more, which the next fold has to note there.
+    // Its copy in the cold tier is no more, which the next flush has to note there.
     let held = store.call(async |store| lease(store).await);
     assert_eq!(held.view.job.id.as_str(), "0");
     damage(&storage);
@@ -96,7 +96,7 @@ fn a_damaged_block_holds_no_fold_up_and_is_known_after_a_start() {
     assert!(tells_of_damage(&troubles), "{troubles:?}");
     assert!(!troubles.iter().any(|trouble| trouble.contains("cannot be written")), "{troubles:?}");
     let segments = storage.list().unwrap().into_iter().filter(|name| name.starts_with("journal-")).count();
-    assert!(segments < 20, "{segments} segments, as if nothing had been folded");
+    assert!(segments < 20, "{segments} segments, as if nothing had been flushed");
     assert!(store.call(async |store| find(store, "250").await).is_some());
     drop(store);
 

@@ -3,7 +3,7 @@
 use dwell_store_testkit::property::property;
 use dwell_store_testkit::{exercise, make_store};
 
-use crate::subject::{in_directory, in_memory, with_tiny_segments, with_tiny_shelf};
+use crate::subject::{in_directory, in_memory, with_a_tiny_cold_tier, with_tiny_segments};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_memory_it_passes_the_suite() {
@@ -36,11 +36,11 @@ fn on_real_files_it_agrees_with_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_tiny_shelf_it_passes_the_suite() {
-    exercise(|setup| async move { with_tiny_shelf(&setup) }).await;
+async fn with_a_tiny_cold_tier_it_passes_the_suite() {
+    exercise(|setup| async move { with_a_tiny_cold_tier(&setup) }).await;
 }
 
 #[test]
-fn with_a_tiny_shelf_it_agrees_with_the_model() {
-    property(&make_store(|setup| async move { with_tiny_shelf(&setup) }), 150, 60);
+fn with_a_tiny_cold_tier_it_agrees_with_the_model() {
+    property(&make_store(|setup| async move { with_a_tiny_cold_tier(&setup) }), 150, 60);
 }

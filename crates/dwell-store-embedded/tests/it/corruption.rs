@@ -31,7 +31,7 @@ enum Outcome {
 
 fn open(storage: &MemoryStorage) -> Result<EmbeddedStore, OpenError> {
     let base = config(Arc::new(storage.clone()));
-    EmbeddedStore::open(&Config { shelves: true, tail: 128 << 10, block: 2 << 10, memory: 1 << 20, ..base })
+    EmbeddedStore::open(&Config { cold_tier: true, tail: 128 << 10, block: 2 << 10, memory: 1 << 20, ..base })
 }
 
 fn body(number: usize) -> Vec<u8> {
@@ -42,7 +42,7 @@ fn environment(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// A store with jobs on the shelf and in the journal, some ended and some in hand, orderly closed; the names of those that
+/// A store with jobs in the cold tier and in the journal, some ended and some in hand, orderly closed; the names of those that
 /// live.
 async fn made(jobs: usize) -> (MemoryStorage, Vec<usize>) {
     let storage = MemoryStorage::default();
@@ -207,7 +207,7 @@ async fn mend(storage: &MemoryStorage, jobs: &[usize], live: &[usize], what: &st
 async fn whatever_is_damaged_a_start_is_loud_or_right_and_a_repair_keeps_the_rest() {
     let jobs = usize::try_from(environment("JOBS", JOBS as u64)).unwrap();
     let (whole, live) = made(jobs).await;
-    assert!(whole.list().unwrap().iter().any(|name| name.starts_with("run-")), "nothing is on the shelf");
+    assert!(whole.list().unwrap().iter().any(|name| name.starts_with("run-")), "nothing is in the cold tier");
     let mut outcomes: BTreeMap<Outcome, (u64, usize)> = BTreeMap::new();
     let first = environment("FIRST", 0);
     let every = usize::try_from(environment("EVERY", 1)).unwrap();

@@ -111,7 +111,7 @@ async fn a_segment_that_is_cut_short_is_noticed() {
 async fn a_segment_without_its_frames_is_noticed() {
     let storage = MemoryStorage::default();
     let base = config(Arc::new(storage.clone()));
-    let tiny = Config { shelves: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
+    let tiny = Config { cold_tier: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
     let store = EmbeddedStore::open(&tiny).unwrap();
     for number in 0..100 {
         let body = Body::Bytes(Arc::from(vec![7; 1 << 10]));
@@ -146,7 +146,7 @@ async fn a_segment_without_its_frames_is_noticed() {
 async fn the_last_frame_of_an_orderly_stop_is_missed_though_the_topics_are_known() {
     let storage = MemoryStorage::default();
     let base = config(Arc::new(storage.clone()));
-    let tiny = Config { shelves: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
+    let tiny = Config { cold_tier: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
     let mut noticed = 0;
     for round in 1..40 {
         let store = EmbeddedStore::open(&tiny).unwrap();
@@ -189,7 +189,7 @@ async fn a_missing_segment_or_manifest_is_noticed() {
         let damaged = whole.image();
         damaged.remove(missing).unwrap();
         let error = open(Arc::new(damaged)).err().unwrap_or_else(|| panic!("{missing} is missing and nobody noticed"));
-        assert!(matches!(error, OpenError::Missing { .. }), "{error}");
+        assert!(matches!(error, OpenError::ReadNeed { .. }), "{error}");
     }
 }
 

@@ -19,9 +19,9 @@ struct Switches {
     hang_syncs: AtomicBool,
     fail_hanging_syncs: AtomicBool,
     hanging: AtomicUsize,
-    hang_shelf: AtomicBool,
+    hang_cold_reads: AtomicBool,
     hanging_reads: AtomicUsize,
-    fail_shelf: AtomicBool,
+    fail_cold_reads: AtomicBool,
     die_after_freeing: AtomicBool,
     dead: AtomicBool,
     emptied: AtomicUsize,
@@ -51,17 +51,17 @@ impl Faulty {
         }
     }
 
-    /// From now on nothing is read from the shelf for those who ask, until this is taken back.
-    pub(crate) fn hang_shelf(&self, hang: bool) {
-        self.switches.hang_shelf.store(hang, Ordering::SeqCst);
+    /// From now on nothing is read from the cold tier for those who ask, until this is taken back.
+    pub(crate) fn hang_cold_reads(&self, hang: bool) {
+        self.switches.hang_cold_reads.store(hang, Ordering::SeqCst);
     }
 
-    /// From now on reads of the shelf fail, until this is taken back.
-    pub(crate) fn fail_shelf(&self, fail: bool) {
-        self.switches.fail_shelf.store(fail, Ordering::SeqCst);
+    /// From now on reads of the cold tier fail, until this is taken back.
+    pub(crate) fn fail_cold_reads(&self, fail: bool) {
+        self.switches.fail_cold_reads.store(fail, Ordering::SeqCst);
     }
 
-    /// Waits until somebody reads from the shelf in vain.
+    /// Waits until somebody reads from the cold tier in vain.
     pub(crate) async fn until_reading(&self) {
         while self.switches.hanging_reads.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -149,13 +149,13 @@ impl StoredFile for FaultyFile {
 
     #[expect(clippy::disallowed_methods, reason = "a disk that hangs, on a thread of the store's own")]
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        // Only what the engine asks for: a fold or a merge that hung would keep a store that is dropped from its end.
+        // Only what the engine reads for: a flush or a merge that hung would keep a store that is dropped from its end.
         let is_asked_for = std::thread::current().name() == Some("dwell-reader");
-        while self.is_run && is_asked_for && self.switches.hang_shelf.load(Ordering::SeqCst) {
+        while self.is_run && is_asked_for && self.switches.hang_cold_reads.load(Ordering::SeqCst) {
             self.switches.hanging_reads.fetch_add(1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
         }
-        if self.is_run && self.switches.fail_shelf.load(Ordering::SeqCst) {
+        if self.is_run && self.switches.fail_cold_reads.load(Ordering::SeqCst) {
             return Err(io::Error::other("the disk does not answer"));
         }
         self.file.read_at(offset, into)

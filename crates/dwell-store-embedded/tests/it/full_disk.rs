@@ -133,17 +133,17 @@ impl StoredFile for SmallFile {
     }
 }
 
-/// With a shelf, small in everything.
+/// With a cold tier, small in everything.
 fn open(disk: &SmallDisk) -> EmbeddedStore {
     let base = config(Arc::new(disk.clone()));
-    let tiny = Config { shelves: true, tail: 128 << 10, block: 512, memory: 1 << 20, ..base };
+    let tiny = Config { cold_tier: true, tail: 128 << 10, block: 512, memory: 1 << 20, ..base };
     EmbeddedStore::open(&tiny).expect("a full disk is no reason not to start")
 }
 
-/// The same, with so much memory and journal that nothing is put onto the shelf.
+/// The same, with so much memory and journal that nothing is put to the cold tier.
 fn open_roomy(disk: &SmallDisk) -> EmbeddedStore {
     let base = config(Arc::new(disk.clone()));
-    EmbeddedStore::open(&Config { shelves: true, tail: 8 << 20, memory: 64 << 20, ..base }).unwrap()
+    EmbeddedStore::open(&Config { cold_tier: true, tail: 8 << 20, memory: 64 << 20, ..base }).unwrap()
 }
 
 /// With a body of a kibibyte; every other one waits for an hour.

@@ -1,4 +1,4 @@
-//! A directory that a build of November 2026 left behind: a fold that a kill had cut short was taken for one that had
+//! A directory that a build of November 2026 left behind: a flush that a kill had cut short was taken for one that had
 //! landed, since both had one sequence. So the topic `a` counted one job too few in the cold tier, and its last one there
 //! was found by its id and never handed out. See docs/reliability.md.
 

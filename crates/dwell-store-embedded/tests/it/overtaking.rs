@@ -1,4 +1,4 @@
-//! Consumers whose jobs are still on the shelf: nobody who comes later goes before them.
+//! Consumers whose jobs are still in the cold tier: nobody who comes later goes before them.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::world::{config, new_job, topic};
 
 const HOUR: u64 = 3_600_000;
 
-/// A store with one urgent job in memory and many others behind it that are due too, on a shelf that cannot be read.
-async fn with_shelf(storage: &Faulty) -> Arc<EmbeddedStore> {
+/// A store with one urgent job in memory and many others behind it that are due too, on a cold tier that cannot be read.
+async fn with_cold_tier(storage: &Faulty) -> Arc<EmbeddedStore> {
     let clock = StoreClock::frozen();
     let base = Config { clock: Arc::<StoreClock>::clone(&clock), ..config(Arc::new(storage.clone())) };
-    let tiny = Config { shelves: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
+    let tiny = Config { cold_tier: true, tail: 16 << 10, block: 512, segment: 16 << 10, ..base };
     let store = EmbeddedStore::open(&tiny).unwrap();
     for number in 0..100 {
         let (when, body) = (When::In(Delay::from_millis(HOUR).unwrap()), Body::Bytes(Arc::from(vec![7; 1 << 10])));
@@ -29,7 +29,7 @@ async fn with_shelf(storage: &Faulty) -> Arc<EmbeddedStore> {
     clock.fake.advance(HOUR);
     let urgent = NewJob { priority: Priority(0), ..new_job("urgent") };
     store.put(vec![urgent]).await.unwrap().remove(0).unwrap();
-    storage.hang_shelf(true);
+    storage.hang_cold_reads(true);
     store
 }
 
@@ -42,7 +42,7 @@ fn lease(store: &Arc<EmbeddedStore>, max: u32) -> tokio::task::JoinHandle<Vec<St
 #[tokio::test]
 async fn who_asks_for_less_does_not_go_before_who_asked_for_more() {
     let storage = Faulty::default();
-    let store = with_shelf(&storage).await;
+    let store = with_cold_tier(&storage).await;
     let many = lease(&store, 5);
     storage.until_reading().await;
     let one = lease(&store, 1);
@@ -50,7 +50,7 @@ async fn who_asks_for_less_does_not_go_before_who_asked_for_more() {
     for _ in 0..100 {
         store.status().await.unwrap();
     }
-    storage.hang_shelf(false);
+    storage.hang_cold_reads(false);
     let (many, one) = (many.await.unwrap(), one.await.unwrap());
     assert_eq!((many.len(), many[0].as_str()), (5, "urgent"));
     assert_eq!(one.len(), 1);

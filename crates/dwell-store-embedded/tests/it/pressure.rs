@@ -1,4 +1,4 @@
-//! Puts that come faster than the shelf takes them: they wait for it, and for nothing else.
+//! Puts that come faster than the cold tier takes them: they wait for it, and for nothing else.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,9 +13,9 @@ use crate::world::{config, new_job, topic};
 /// Nothing happens here but what is still to do: whoever sleeps while a put waits would sleep until somebody calls, or
 /// until it next looks at the clock.
 #[test]
-fn nobody_sleeps_while_a_put_waits_for_the_shelf() {
+fn nobody_sleeps_while_a_put_waits_for_the_cold_tier() {
     let base = config(Arc::new(MemoryStorage::default()));
-    let tiny = Config { shelves: true, tail: 128 << 10, block: 512, memory: 1 << 20, ..base };
+    let tiny = Config { cold_tier: true, tail: 128 << 10, block: 512, memory: 1 << 20, ..base };
     let (store, mut stepper) = EmbeddedStore::open_stepped(&tiny).unwrap();
     let job = |number: usize| NewJob {
         body: Body::Bytes(Arc::from(vec![7; 1 << 10])),
@@ -37,7 +37,7 @@ fn nobody_sleeps_while_a_put_waits_for_the_shelf() {
             if puts.is_empty() {
                 break;
             }
-            let moved = stepper.journal_turn() | stepper.shelf_turn() | !std::mem::replace(&mut called, true);
+            let moved = stepper.journal_turn() | stepper.compactor_turn() | !std::mem::replace(&mut called, true);
             let sleeps = !moved && stepper.engine_patience() != Some(Duration::ZERO);
             assert!(!sleeps, "all sleep, and {} puts after the first {first} wait", puts.len());
             stepper.engine_turn();
@@ -47,7 +47,7 @@ fn nobody_sleeps_while_a_put_waits_for_the_shelf() {
 
 /// Many callers at once, each with so many calls of so many jobs, each of so many bytes; nobody is refused.
 async fn flood(memory: usize, [callers, calls, jobs, bytes]: [usize; 4]) {
-    let little = Config { shelves: true, ..Config::in_memory() }.with_memory(memory);
+    let little = Config { cold_tier: true, ..Config::in_memory() }.with_memory(memory);
     let store = Arc::new(EmbeddedStore::open(&little).unwrap());
     let callers = (0..callers).map(|caller| {
         let store = Arc::clone(&store);
@@ -79,7 +79,7 @@ async fn with_little_memory_puts_wait_and_are_not_refused() {
 }
 
 /// More at once than memory holds: neither may all of it be taken before the first of it is written, nor may those who
-/// asked the shelf for their ids find that others have taken the room.
+/// asked the cold tier for their ids find that others have taken the room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_less_memory_than_comes_at_once_puts_wait_and_are_not_refused() {
     flood(2 << 20, [64, 4, 50, 1 << 10]).await;

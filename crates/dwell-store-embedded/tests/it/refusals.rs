@@ -55,10 +55,10 @@ async fn past_the_memory_budget_puts_are_refused_and_nothing_else() {
 
 /// Jobs that are leased have to be in memory: where they fill it, puts are refused at last and do not wait for ever.
 #[tokio::test]
-async fn a_shelf_does_not_help_where_everything_is_leased() {
+async fn a_cold_tier_does_not_help_where_everything_is_leased() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
-    let shelf = Config { shelves: true, tail: 64 << 10, block: 512, memory: 256 << 10, ..config(storage) };
-    let store = EmbeddedStore::open(&shelf).unwrap();
+    let cold = Config { cold_tier: true, tail: 64 << 10, block: 512, memory: 256 << 10, ..config(storage) };
+    let store = EmbeddedStore::open(&cold).unwrap();
     let big = |name: &str| NewJob { body: Body::Bytes(Arc::from(vec![7; 4 << 10])), ..new_job(name) };
     let mut held = Vec::new();
     while store.put(vec![big(&held.len().to_string())]).await.unwrap()[0].is_ok() {

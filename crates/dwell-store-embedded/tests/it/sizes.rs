@@ -13,7 +13,7 @@ const MEMORY: usize = 1 << 20;
 
 fn open(storage: &MemoryStorage) -> EmbeddedStore {
     let base = config(Arc::new(storage.clone()));
-    EmbeddedStore::open(&Config { shelves: true, tail: 128 << 10, block: 2 << 10, memory: MEMORY, ..base }).unwrap()
+    EmbeddedStore::open(&Config { cold_tier: true, tail: 128 << 10, block: 2 << 10, memory: MEMORY, ..base }).unwrap()
 }
 
 async fn sizes(store: &EmbeddedStore) -> Sizes {
@@ -49,7 +49,7 @@ async fn sizes_are_those_of_memory_and_files() {
     let of_files = |is: Sizes| (is.shelf_runs, is.shelf_bytes) == runs(&storage);
     until(|| async { of_files(sizes(&store).await) }).await;
     let is = sizes(&store).await;
-    assert!(is.shelf_runs > 0, "nothing is on the shelf: {is:?}");
+    assert!(is.shelf_runs > 0, "nothing is in the cold tier: {is:?}");
     assert!((1..=JOBS).contains(&is.shelf_jobs) && is.near_jobs <= JOBS, "{is:?}");
     assert!(is.near_jobs + is.shelf_jobs >= JOBS, "each is in one of them: {is:?}");
     assert!(is.near_bytes > empty.near_bytes && is.journal_segments >= 1, "{is:?}");

@@ -22,7 +22,7 @@ fn answer<T>(stepper: &mut Stepper, call: impl Future<Output = T>) -> T {
         }
         stepper.engine_turn();
         while stepper.journal_turn() {}
-        stepper.shelf_turn();
+        stepper.compactor_turn();
     }
 }
 
@@ -30,7 +30,8 @@ fn answer<T>(stepper: &mut Stepper, call: impl Future<Output = T>) -> T {
 fn rest(stepper: &mut Stepper) {
     loop {
         stepper.engine_turn();
-        let works = stepper.journal_turn() | stepper.shelf_turn() | (stepper.engine_patience() == Some(Duration::ZERO));
+        let works =
+            stepper.journal_turn() | stepper.compactor_turn() | (stepper.engine_patience() == Some(Duration::ZERO));
         if !works {
             return;
         }
@@ -42,7 +43,7 @@ fn rest(stepper: &mut Stepper) {
 #[test]
 fn its_jobs_leave_memory_and_come_back() {
     let base = config(Arc::new(MemoryStorage::default()));
-    let config = Config { shelves: true, tail: 128 << 10, block: 2 << 10, memory: 64 << 20, ..base };
+    let config = Config { cold_tier: true, tail: 128 << 10, block: 2 << 10, memory: 64 << 20, ..base };
     let (store, mut stepper) = EmbeddedStore::open_stepped(&config).unwrap();
     let empty = stepper.weight();
     let job = |number: usize| NewJob { ..new_job(&format!("{number:06}")) };

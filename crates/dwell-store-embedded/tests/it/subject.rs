@@ -64,10 +64,10 @@ pub(crate) fn with_tiny_segments(setup: &Setup) -> Subject {
     subject(Config { segment: 16 << 10, ..Config::in_memory() }, None, setup)
 }
 
-/// The same with a shelf that takes everything that waits, in blocks of a few jobs.
-pub(crate) fn with_tiny_shelf(setup: &Setup) -> Subject {
-    let shelf = Config { shelves: true, tail: 16 << 10, block: 512, ..Config::in_memory() };
-    subject(Config { segment: 16 << 10, ..shelf }, None, setup)
+/// The same with a cold tier that takes everything that waits, in blocks of a few jobs.
+pub(crate) fn with_a_tiny_cold_tier(setup: &Setup) -> Subject {
+    let cold = Config { cold_tier: true, tail: 16 << 10, block: 512, ..Config::in_memory() };
+    subject(Config { segment: 16 << 10, ..cold }, None, setup)
 }
 
 /// A store in a directory of its own.

@@ -31,7 +31,7 @@ const BODY: usize = 9_000;
 /// The topic they are put into.
 const TOPIC: &str = "t";
 
-/// How long folds are given between the batches.
+/// How long flushes are given between the batches.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// An hour.

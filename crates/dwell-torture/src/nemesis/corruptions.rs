@@ -4,7 +4,7 @@
 //! linked, and only what is damaged or written in place is copied. The store is opened in this process, by the code that
 //! the server runs, and asked for every job ([`look`]); what it may and may not do is in [`verdict`]. Then the copy
 //! is repaired and asked again. Seeds give equal damage in equal directories; where
-//! folds fall while one is made is up to the threads.
+//! flushes fall while one is made is up to the threads.
 
 mod damage;
 mod look;

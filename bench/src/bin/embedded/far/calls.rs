@@ -1,4 +1,4 @@
-//! Calls that name jobs on the shelf.
+//! Calls that name jobs in the cold tier.
 
 use std::sync::Arc;
 use std::time::Duration;

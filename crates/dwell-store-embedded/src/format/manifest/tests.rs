@@ -17,7 +17,7 @@ fn example() -> Manifest {
         mark: 0x77,
         topics: Some(0x88),
         clean: Some(CleanStop { last_sequence: 0x99 }),
-        folded: 0xaa,
+        flushed: 0xaa,
         runs: vec![RunName { run: 0xbb, dead: Some(0xcc) }, RunName { run: 0xdd, dead: None }],
         bad: vec![BadPlace { run: 0xdd, told: "x".to_owned() }],
     }
@@ -173,14 +173,14 @@ prop_compose! {
         mark in 0..=limits::MAX_TIMESTAMP,
         topics: Option<u64>,
         last_sequence: Option<u64>,
-        folded: u64,
+        flushed: u64,
         runs in prop::collection::vec((any::<u64>(), any::<Option<u64>>()), 0..5),
         bad in prop::collection::vec((any::<u64>(), "[a-z]{0,9}"), 0..3),
     ) -> Manifest {
         let clean = last_sequence.map(|last_sequence| CleanStop { last_sequence });
         Manifest {
             epoch, first_segment, next_segment, sequence_reserved, number_reserved, topic_ids_reserved, mark, topics,
-            clean, folded, runs: runs.into_iter().map(|(run, dead)| RunName { run, dead }).collect(),
+            clean, flushed, runs: runs.into_iter().map(|(run, dead)| RunName { run, dead }).collect(),
             bad: bad.into_iter().map(|(run, told)| BadPlace { run, told }).collect(),
         }
     }

@@ -79,7 +79,7 @@ fn a_stale_copy() {
     let slice = Slice { topic: TopicId(300), line: Line::from_index(1_023).unwrap(), lane: Lane::BURIED };
     let key = Key::new(slice, (Timestamp::from_millis(1_790_000_000_000).unwrap(), Number::new(70_000).unwrap()));
     is_golden(
-        &Record::Stale(Stale { key, version: Version::new(90_000).unwrap(), since: 5 }),
+        &Record::Tombstone(Tombstone { key, version: Version::new(90_000).unwrap(), since: 5 }),
         "06ac02ff070880d8c1a28c34f0a20490bf0505",
     );
 }

@@ -23,7 +23,7 @@ use super::{BodyPart, Cause, JobRecord, TopicId, distant, number, put_distance, 
 use crate::format::bytes::{Damage, Reader, Why, put_bytes, put_signed, put_text, put_u16, put_u64, put_varint};
 use crate::format::frame::MAX_PAYLOAD;
 
-pub(crate) mod glance;
+pub(crate) mod header;
 
 const BODY: u16 = 1 << 0;
 const JSON: u16 = 1 << 1;

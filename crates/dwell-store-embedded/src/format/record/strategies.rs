@@ -217,12 +217,12 @@ pub(crate) fn topic() -> impl Strategy<Value = TopicRecord> {
 }
 
 /// Any record at all.
-fn stale() -> impl Strategy<Value = Stale> {
+fn stale() -> impl Strategy<Value = Tombstone> {
     let slice = (topic_id(), 0..limits::LINES, 0..=Lane::LAST.index());
     (slice, timestamp(), number(), version(), any::<u64>()).prop_map(
         |((topic, line, lane), due_at, number, version, since)| {
             let (line, lane) = (Line::from_index(line).unwrap(), Lane::from_index(lane));
-            Stale { key: Key::new(Slice { topic, line, lane }, (due_at, number)), version, since }
+            Tombstone { key: Key::new(Slice { topic, line, lane }, (due_at, number)), version, since }
         },
     )
 }
@@ -244,6 +244,6 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         1 => (topic_id(), done()).prop_map(|(topic, done)| Record::Done(DoneRecord { topic, done })).boxed(),
         2 => topic().prop_map(Record::Topic).boxed(),
         1 => topic_id().prop_map(Record::TopicGone),
-        1 => stale().prop_map(Record::Stale),
+        1 => stale().prop_map(Record::Tombstone),
     ]
 }

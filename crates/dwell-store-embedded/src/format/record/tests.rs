@@ -270,9 +270,9 @@ proptest! {
             return Ok(());
         };
         let id = read.job.id.as_str().as_bytes();
-        let (brief, version) = (Brief::of(&read.job), read.job.version);
+        let (meta, version) = (JobMeta::of(&read.job), read.job.version);
         let JobRecord { topic, cause, body, .. } = read;
-        prop_assert_eq!(seen, Ok(Seen::Job(Glance { topic, cause, id, body, version, brief })));
+        prop_assert_eq!(seen, Ok(Seen::Job(RecordHeader { topic, cause, id, body, version, meta })));
         prop_assert_eq!(id_of(&bytes), id);
         let mut again = vec![1, 2];
         encode_job_again(&mut again, &bytes);
@@ -302,7 +302,7 @@ proptest! {
         if let (Ok(Seen::Job(seen)), Ok(Record::Job(read))) = (seen, read) {
             prop_assert_eq!(one.position(), other.position());
             prop_assert_eq!((seen.topic, seen.cause, seen.body), (read.topic, read.cause, read.body));
-            prop_assert_eq!((seen.id, seen.brief), (read.job.id.as_str().as_bytes(), Brief::of(&read.job)));
+            prop_assert_eq!((seen.id, seen.meta), (read.job.id.as_str().as_bytes(), JobMeta::of(&read.job)));
         }
     }
 

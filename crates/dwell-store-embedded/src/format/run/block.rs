@@ -2,17 +2,17 @@
 
 use super::super::bytes::{Damage, Reader};
 use super::super::key::{Key, Slice, line_and_lane};
-use super::super::record::{self, Glance, Seen};
+use super::super::record::{self, RecordHeader, Seen};
 use super::HEADER;
 
 /// Jobs that lie together.
 pub(crate) struct Block {
     bytes: Vec<u8>,
-    jobs: Vec<Lying>,
+    jobs: Vec<RecordLocation>,
 }
 
 #[derive(Clone, Copy)]
-struct Lying {
+struct RecordLocation {
     key: Key,
     at: u32,
     length: u32,
@@ -43,8 +43,8 @@ impl Block {
             let seen = look(reader.take(length)?)?;
             let slice = Slice { topic: seen.topic, line, lane };
             let short = |number: usize| u32::try_from(number).map_err(|_| reader.invalid("length"));
-            let key = Key::new(slice, seen.brief.place());
-            jobs.push(Lying { key, at: short(at)?, length: short(length)?, ordinal });
+            let key = Key::new(slice, seen.meta.place());
+            jobs.push(RecordLocation { key, at: short(at)?, length: short(length)?, ordinal });
         }
         if !reader.is_empty() {
             return Err(reader.invalid("number of entries"));
@@ -63,7 +63,7 @@ impl Block {
     }
 
     pub(crate) fn get(&self, place: usize) -> Option<Entry<'_>> {
-        let Lying { key, at, length, ordinal } = *self.jobs.get(place)?;
+        let RecordLocation { key, at, length, ordinal } = *self.jobs.get(place)?;
         Some(Entry { ordinal, key, record: &self.bytes[at as usize..][..length as usize] })
     }
 
@@ -104,8 +104,8 @@ fn block_length(bytes: &[u8]) -> Option<usize> {
     (entries > 0).then_some(reader.position())
 }
 
-/// Looks at a whole record, which must be that of a job with its body.
-pub(crate) fn look(record: &[u8]) -> Result<Glance<'_>, Damage> {
+/// Queries at a whole record, which must be that of a job with its body.
+pub(crate) fn look(record: &[u8]) -> Result<RecordHeader<'_>, Damage> {
     let mut reader = Reader::new(record);
     match record::see(&mut reader, &|_| None)? {
         Seen::Job(seen) if reader.is_empty() && seen.body == record::BodyPart::Here => Ok(seen),

@@ -94,7 +94,7 @@ impl Prepared {
         prepared.live = prepared.learn(&runtime, &ended)?;
         prepared.files = prepared.names()?;
         if !prepared.files.iter().any(|name| name.starts_with("run-")) {
-            return Err("nothing is on the shelf".into());
+            return Err("nothing is in the cold tier".into());
         }
         prepared.runs = prepared.runs_now()?;
         Ok(prepared)

@@ -35,7 +35,7 @@ pub(super) fn check(directory: Option<&Path>) -> Vec<Finding> {
     match directory {
         Some(directory) => {
             findings.extend(disk(directory));
-            findings.push(jobs(directory));
+            findings.extend(directory.is_dir().then(|| jobs(directory)));
         }
         None if Path::new(USUAL).is_dir() => findings.extend(disk(Path::new(USUAL))),
         None => {

@@ -1,0 +1,102 @@
+//! Back-pressure: which commands wait, or are refused, while memory or the disk is being freed.
+
+use std::time::Duration;
+
+use super::{Engine, FRUITLESS_FLUSHES};
+use crate::disk_space::FLUSH_SPARES;
+use crate::engine::Command;
+
+/// Bytes of records a batch may have before commands have to wait for the journal.
+const FULL_BATCH: usize = 32 << 20;
+
+/// A batch has at most one of so many parts of the memory for jobs: what is not written cannot leave it.
+const BATCH_SHARE_OF_MEMORY: usize = 8;
+
+/// Where the disk is full, a batch has at most one of so many parts of a segment: before the next one it is looked how
+/// many of them are left.
+const BATCH_SHARE_OF_SEGMENT: u64 = 4;
+
+/// What becomes of a command that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is carried out.
+    Now,
+    /// It waits for what is being freed.
+    Later,
+    /// There is no segment for it, and none can be freed.
+    Never,
+}
+
+impl Engine {
+    /// Whether so much waits to be written that commands wait, too.
+    pub(crate) fn has_full_batch(&self) -> bool {
+        let share = if self.is_simulated() { usize::MAX } else { self.settings.memory / BATCH_SHARE_OF_MEMORY };
+        let short = if self.room.is_short { self.settings.segment / BATCH_SHARE_OF_SEGMENT } else { u64::MAX };
+        self.batch.len() >= FULL_BATCH.min(share).min(usize::try_from(short).unwrap_or(usize::MAX))
+    }
+
+    /// Whether a command that has come is carried out.
+    pub(crate) fn admission_of(&self, command: &Command) -> Admission {
+        if matches!(command, Command::Put { .. }) {
+            // On a full disk it is refused, and logs nothing.
+            return if self.puts_wait() { Admission::Later } else { Admission::Now };
+        }
+        if !command.logs() || !self.all_wait() {
+            return Admission::Now;
+        }
+        match self.flush.failures {
+            0..=FRUITLESS_FLUSHES => Admission::Later,
+            _ if self.room.spares < self.batch.segments_after(self.room.begun) => Admission::Never,
+            _ => Admission::Now,
+        }
+    }
+
+    /// Whether puts should wait for what is being freed.
+    pub(crate) fn puts_wait(&self) -> bool {
+        // Something is on its way that makes room.
+        let flush = self.flush.is_under_way()
+            || !self.flush.evicting.is_empty()
+            || self.cold.is_saving()
+            || self.is_moving()
+            || self.wants_flush().is_some();
+        !self.is_simulated()
+            && flush
+            && self.cold.trouble.is_none()
+            && self.failed.is_none()
+            && !self.closing
+            && !self.room.is_short
+            && (self.is_behind() || (self.is_full() && self.flush.unrelieved <= FRUITLESS_FLUSHES))
+    }
+
+    /// Whether everything should wait for what is being freed: where there is little room, more segments than can be
+    /// freed would take the last of it.
+    pub(crate) fn all_wait(&self) -> bool {
+        let frees = self.flush.is_under_way()
+            || self.cold.is_saving()
+            || self.flushes_again_at().is_some()
+            || self.wants_flush().is_some();
+        let healthy = self.failed.is_none() && !self.closing;
+        !self.is_simulated() && self.room.is_short && healthy && frees && (self.is_low() || self.is_behind())
+    }
+
+    /// Whether the disk is full, and so few segments are left that some must be freed before the journal goes on.
+    pub(super) fn is_low(&self) -> bool {
+        self.room.is_short && self.room.spares < FLUSH_SPARES + self.batch.segments_after(self.room.begun)
+    }
+
+    /// When a flush that has failed is tried again.
+    pub(crate) fn flushes_again_at(&self) -> Option<Duration> {
+        let at = self.flush.not_before;
+        (at > self.now.real && self.batch.segment() > self.flush.first).then_some(at)
+    }
+
+    /// A simulator decides itself when calls are taken.
+    fn is_simulated(&self) -> bool {
+        self.settings.seed.is_some()
+    }
+
+    fn is_behind(&self) -> bool {
+        let most = if self.room.is_short { self.tail() } else { 2 * self.tail() + 2 };
+        self.settings.cold_tier && self.batch.segment() - self.flush.first > most
+    }
+}
