@@ -1,4 +1,4 @@
-//! The clocks a store reads. Production has one; tests and simulations load their own.
+//! The clocks a store reads. Production has one; tests and simulations bring their own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};

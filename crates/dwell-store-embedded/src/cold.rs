@@ -107,7 +107,7 @@ pub(crate) struct View {
 impl View {
     /// False if there is surely no job of this hash.
     pub(crate) fn may_have(&self, hash: u64) -> bool {
-        self.runs.iter().any(|cold_slices| cold_slices.run.may_have(hash))
+        self.runs.iter().any(|live_run| live_run.run.may_have(hash))
     }
 }
 

@@ -227,10 +227,16 @@ impl Reserve {
         }
     }
 
-    /// The same, with fewer spares if need be; enough for flushes are left.
-    pub(crate) fn make_room_of_spares(&self, bytes: u64) -> bool {
+    /// The same for a compaction that gives back more than it takes: in the reserve too, and with fewer spares, of which
+    /// enough for flushes are left. Nothing is given up unless it is enough.
+    pub(crate) fn make_room_for_compaction(&self, bytes: u64) -> bool {
         while !self.fits(bytes) {
-            if !(self.remove_leftovers() || self.give_up_spare(FLUSH_SPARES)) {
+            if self.remove_leftovers() {
+                continue;
+            }
+            let spares = self.spares().len().saturating_sub(FLUSH_SPARES) as u64 * self.segment;
+            let held = *self.lock();
+            if !self.fits(bytes.saturating_sub(held + spares)) || !(self.give_up_spare(FLUSH_SPARES) || self.spend()) {
                 return false;
             }
         }

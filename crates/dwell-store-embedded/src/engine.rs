@@ -367,7 +367,7 @@ impl Engine {
             near_limit: self.settings.memory as u64,
             shelf_jobs: runs.iter().map(LiveRun::live).sum(),
             shelf_runs: runs.len() as u64,
-            shelf_bytes: runs.iter().map(|cold_slices| cold_slices.run.bytes).sum(),
+            shelf_bytes: runs.iter().map(|live_run| live_run.run.bytes).sum(),
             journal_segments: (self.batch.segment() + 1).saturating_sub(self.flush.first_segment()),
             disk_free: None,
         }

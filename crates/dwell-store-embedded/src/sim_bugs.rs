@@ -1,6 +1,6 @@
 //! Bugs that can be planted, so that the simulation can show that it finds them.
 //!
-//! Without the feature `planted`, which only `dwell-sim` reads for, [`is`] is a constant and nothing of this is there: not in
+//! Without the feature `planted`, which only `dwell-sim` asks for, [`is`] is a constant and nothing of this is there: not in
 //! a server that is built by itself (`cargo build --package dwell`). One that is built together with the simulation, as the
 //! tests do, has them and plants the one that `DWELL_PLANTED_BUG` names, for `dwell-torture`.
 

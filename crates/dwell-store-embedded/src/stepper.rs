@@ -24,7 +24,7 @@ pub struct Stepper {
     spares: Spares,
     compactor: Compactor,
     tasks: Receiver<Task>,
-    /// Nobody reads here: see [`read_at_once`].
+    /// Nobody asks here: see [`read_at_once`].
     _asks: Receiver<ColdRead>,
     storage: Arc<dyn Storage>,
     recounted: Option<Recounted>,
@@ -142,7 +142,7 @@ impl Stepper {
     }
 }
 
-/// Reads from the cold tier whatever the engine reads for, so that a call is carried out in the turn that takes it.
+/// Reads from the cold tier whatever the engine asks for, so that a call is carried out in the turn that takes it.
 fn read_at_once(engine: &mut Engine) {
     /// More than any life needs.
     const MOST_ROUNDS: usize = 10_000;

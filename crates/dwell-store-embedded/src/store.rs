@@ -64,7 +64,7 @@ impl EmbeddedStore {
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let (store, parts) = Self::assemble(config)?;
         let Parts { runner, mut journal, work, mut compactor, tasks, reads, storage, .. } = parts;
-        let (read, cold_slices) = (store.events.clone(), store.events.clone());
+        let (read, compacted) = (store.events.clone(), store.events.clone());
         let events = store.events.clone();
         let filler = store.spares.clone();
         let threads = vec![
@@ -72,7 +72,7 @@ impl EmbeddedStore {
             spawn("dwell-engine", move || runner.run()),
             spawn("dwell-reader", move || read_for(&reads, &read)),
             spawn_behind("dwell-spares", move || filler.run(&*storage)),
-            spawn_behind("dwell-cold", move || compactor.run(&tasks, &cold_slices)),
+            spawn_behind("dwell-cold", move || compactor.run(&tasks, &compacted)),
         ];
         *store.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(store)
@@ -399,7 +399,7 @@ fn promise(kind: &str, durability: Durability) -> String {
     }
 }
 
-/// Reads what is asked for until nobody reads any more.
+/// Reads what is asked for until nobody asks any more.
 fn read_for(reads: &Receiver<ColdRead>, events: &Sender<Event>) {
     while let Ok(ColdRead { id, view, question }) = reads.recv() {
         drop(events.send(Event::Read(id, reader::answer(&view, &question))));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use roaring::RoaringBitmap;
 
-use super::flush::{AppliedTombstones, Flush, Purged};
+use super::flush::{AppliedTombstones, Flush, Purged, RUN_BYTES};
 use super::merge::{Merge, Moved, Step};
 use super::{BadPlace, LiveRun, View};
 use crate::clock::Clock;
@@ -100,8 +100,7 @@ impl Compactor {
         block: usize,
         smallest: u64,
     ) -> Self {
-        let names =
-            view.runs.iter().flat_map(|cold_slices| [Some(cold_slices.run.number), cold_slices.stamp]).flatten();
+        let names = view.runs.iter().flat_map(|live_run| [Some(live_run.run.number), live_run.stamp]).flatten();
         let next = names.max().unwrap_or(0) + 1;
         Self {
             storage,
@@ -212,7 +211,7 @@ impl Compactor {
             return self.fail(error);
         }
         self.not_before = Some(self.clock.real() + RETRY_AFTER);
-        let merged = self.view.runs.iter().filter(|cold_slices| runs.contains(&cold_slices.run.number));
+        let merged = self.view.runs.iter().filter(|live_run| runs.contains(&live_run.run.number));
         let bad: Vec<BadPlace> = merged.flat_map(bad_places).collect();
         self.bad.extend(bad.iter().map(|place| place.run));
         Outcome::Bad(bad)
@@ -283,19 +282,19 @@ impl Compactor {
 
     /// Writes the sets of dead jobs that have changed, and leaves out runs without jobs; which files are not needed then.
     fn settle(&mut self, view: &mut View) -> io::Result<Vec<String>> {
-        for cold_slices in &mut view.runs {
-            if cold_slices.stamp.is_none() && !cold_slices.dead.is_empty() && cold_slices.live() > 0 {
+        for live_run in &mut view.runs {
+            if live_run.stamp.is_none() && !live_run.dead.is_empty() && live_run.live() > 0 {
                 let stamp = self.next_number();
-                let store = || tombstone_file::store(&*self.storage, cold_slices.run.number, stamp, &cold_slices.dead);
+                let store = || tombstone_file::store(&*self.storage, live_run.run.number, stamp, &live_run.dead);
                 self.reserve.retry_on_enospc(ONE_SPARE, store)?;
-                cold_slices.stamp = Some(stamp);
+                live_run.stamp = Some(stamp);
             }
         }
         self.storage.sync_dir()?;
         let mut obsolete: BTreeSet<String> = self.view.runs.iter().flat_map(files).collect();
         // A run without jobs may be new.
-        obsolete.extend(view.runs.iter().filter(|cold_slices| cold_slices.live() == 0).flat_map(files));
-        view.runs.retain(|cold_slices| cold_slices.live() > 0);
+        obsolete.extend(view.runs.iter().filter(|live_run| live_run.live() == 0).flat_map(files));
+        view.runs.retain(|live_run| live_run.live() > 0);
         for name in view.runs.iter().flat_map(files) {
             obsolete.remove(&name);
         }
@@ -306,7 +305,7 @@ impl Compactor {
         let mut dead = RoaringBitmap::new();
         let mut view = self.view.clone();
         for moved in moved {
-            if let Some(place) = view.runs.iter().position(|cold_slices| cold_slices.run.number == moved.run) {
+            if let Some(place) = view.runs.iter().position(|live_run| live_run.run.number == moved.run) {
                 let old = view.runs.swap_remove(place);
                 dead.extend(moved.died_since(&old.dead));
             } else {
@@ -323,37 +322,35 @@ impl Compactor {
     /// These runs if what they become fits beside what must stay free. Where the disk is full, another one that is mostly
     /// dead and fits into what is free: it gives back more than it takes. Whether it is that.
     fn with_room(&self, wanted: Vec<LiveRun>) -> Option<(Vec<LiveRun>, bool)> {
-        let bytes = wanted.iter().map(|cold_slices| cold_slices.run.bytes).sum();
+        let bytes = wanted.iter().map(|live_run| live_run.run.bytes).sum();
         if !self.reserve.is_short() && self.reserve.has_room_for(bytes) {
             return Some((wanted, false));
         }
-        let half_dead = self.view.runs.iter().filter(|cold_slices| self.is_half_dead(cold_slices));
-        let smallest = half_dead.min_by_key(|cold_slices| cold_slices.run.bytes)?;
-        // Half of it, and a little for what is beside the jobs.
-        let fits = self.reserve.make_room_of_spares(smallest.run.bytes / 2 + smallest.run.bytes / 8);
+        // The one that takes the least room: what is left of it, and a little for what is beside the jobs.
+        let half_dead = self.view.runs.iter().filter(|run| self.is_half_dead(run));
+        let (smallest, bytes) = half_dead.map(|run| (run, bytes_left(run))).min_by_key(|(_, bytes)| *bytes)?;
+        let fits = self.reserve.make_room_for_compaction(bytes);
         fits.then(|| (vec![smallest.clone()], true))
     }
 
     /// Whether a run is mostly dead, and can be read.
-    fn is_half_dead(&self, cold_slices: &LiveRun) -> bool {
-        !self.bad.contains(&cold_slices.run.number) && cold_slices.dead.len() * 2 > u64::from(cold_slices.run.entries)
+    fn is_half_dead(&self, live_run: &LiveRun) -> bool {
+        !self.bad.contains(&live_run.run.number) && live_run.dead.len() * 2 > u64::from(live_run.run.entries)
     }
 
     /// Which runs are to be merged next, if any.
     fn wanted(&self) -> Option<Vec<LiveRun>> {
-        let good = |cold_slices: &&LiveRun| !self.bad.contains(&cold_slices.run.number);
-        if let Some(cold_slices) = self.view.runs.iter().find(|cold_slices| self.is_half_dead(cold_slices)) {
-            return Some(vec![cold_slices.clone()]);
+        let good = |live_run: &&LiveRun| !self.bad.contains(&live_run.run.number);
+        if let Some(live_run) = self.view.runs.iter().find(|live_run| self.is_half_dead(live_run)) {
+            return Some(vec![live_run.clone()]);
         }
         let mut sizes: Vec<(u32, &LiveRun)> = Vec::new();
-        for cold_slices in
-            self.view.runs.iter().filter(good).filter(|cold_slices| cold_slices.run.bytes < LARGE_RUN_BYTES)
-        {
-            sizes.push((self.size(cold_slices.run.bytes), cold_slices));
+        for live_run in self.view.runs.iter().filter(good).filter(|live_run| live_run.run.bytes < LARGE_RUN_BYTES) {
+            sizes.push((self.size(live_run.run.bytes), live_run));
         }
-        sizes.sort_by_key(|(size, cold_slices)| (*size, cold_slices.run.number));
+        sizes.sort_by_key(|(size, live_run)| (*size, live_run.run.number));
         let same = sizes.chunk_by(|(a, _), (b, _)| a == b).find(|same| same.len() >= FAN_IN)?;
-        Some(same.iter().map(|(_, cold_slices)| (*cold_slices).clone()).collect())
+        Some(same.iter().map(|(_, live_run)| (*live_run).clone()).collect())
     }
 
     /// About how large a run is: how often it could be divided by the fan-in.
@@ -362,9 +359,16 @@ impl Compactor {
     }
 }
 
+/// Bytes that what is left of a run is reckoned to take in a run of its own.
+fn bytes_left(run: &LiveRun) -> u64 {
+    let left = u128::from(run.run.bytes) * u128::from(run.live()) / u128::from(run.run.entries.max(1));
+    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    left + left / 8 + RUN_BYTES
+}
+
 /// What of a run cannot be read.
-fn bad_places(cold_slices: &LiveRun) -> Vec<BadPlace> {
-    let run = &cold_slices.run;
+fn bad_places(live_run: &LiveRun) -> Vec<BadPlace> {
+    let run = &live_run.run;
     let blocks = (0..run.index.len()).filter_map(|at| Some((format!("block {at}"), run.block(at).err()?)));
     let tables = run.tables().into_iter().flat_map(|(table, file)| {
         (0..table.pages()).filter_map(move |page| Some(("a table".to_owned(), table.page(file, page).err()?)))
@@ -378,7 +382,7 @@ fn trouble(error: &RunError) -> String {
 }
 
 /// The names of a run's files.
-fn files(cold_slices: &LiveRun) -> Vec<String> {
-    let run = cold_slices.run.number;
-    std::iter::once(run::name(run)).chain(cold_slices.stamp.map(|stamp| tombstone_file::name(run, stamp))).collect()
+fn files(live_run: &LiveRun) -> Vec<String> {
+    let run = live_run.run.number;
+    std::iter::once(run::name(run)).chain(live_run.stamp.map(|stamp| tombstone_file::name(run, stamp))).collect()
 }

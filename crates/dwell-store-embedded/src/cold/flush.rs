@@ -13,10 +13,10 @@ use crate::format::run::{self, Block, Run, RunError, RunWriter, id_hash};
 use crate::storage::Storage;
 
 /// Bytes of a run for each of its jobs beside the record: in both tables and the filter.
-const A_JOB: usize = 40;
+const ENTRY_BYTES: usize = 40;
 
 /// Bytes of a run beside all that.
-const A_RUN: usize = 16 << 10;
+pub(super) const RUN_BYTES: u64 = 16 << 10;
 
 /// What is to go to the cold tier, and what is no longer there.
 #[derive(Default)]
@@ -48,7 +48,11 @@ pub(crate) type Purged = BTreeMap<u64, u64>;
 impl Flush {
     /// Bytes that the run is reckoned to take, or a little more.
     pub(crate) fn reckoned(&self) -> u64 {
-        if self.jobs.is_empty() { 0 } else { (self.records.len() * 9 / 8 + self.jobs.len() * A_JOB + A_RUN) as u64 }
+        if self.jobs.is_empty() {
+            0
+        } else {
+            (self.records.len() * 9 / 8 + self.jobs.len() * ENTRY_BYTES) as u64 + RUN_BYTES
+        }
     }
 
     /// Makes a run of the jobs, if there are any.
@@ -76,16 +80,16 @@ impl Flush {
     pub(crate) fn apply_tombstones(&mut self, view: &mut View, older: usize) -> Result<AppliedTombstones, RunError> {
         self.tombstones.sort_unstable();
         let mut absorbed = AppliedTombstones::default();
-        for (place, cold_slices) in view.runs.iter_mut().enumerate() {
-            let mut dead = RoaringBitmap::clone(&cold_slices.dead);
-            let mut blocks = Blocks { cold_slices, last: None, bad: (place < older).then_some(&mut absorbed.bad) };
+        for (place, live_run) in view.runs.iter_mut().enumerate() {
+            let mut dead = RoaringBitmap::clone(&live_run.dead);
+            let mut blocks = Blocks { live_run, last: None, bad: (place < older).then_some(&mut absorbed.bad) };
             self.bury(&mut blocks, &mut dead)?;
             for range in &self.purges {
                 purge(&mut blocks, range, &mut dead, &mut absorbed.purged)?;
             }
-            if dead != *cold_slices.dead {
-                cold_slices.dead = Arc::new(dead);
-                cold_slices.stamp = None;
+            if dead != *live_run.dead {
+                live_run.dead = Arc::new(dead);
+                live_run.stamp = None;
             }
         }
         Ok(absorbed)
@@ -94,7 +98,7 @@ impl Flush {
     /// Finds the copies that are no more.
     fn bury(&self, blocks: &mut Blocks<'_>, dead: &mut RoaringBitmap) -> Result<(), RunError> {
         let numbers: Vec<u64> = self.tombstones.iter().map(|(number, _)| number.get()).collect();
-        let mut found = match blocks.cold_slices.run.find_numbers(&numbers) {
+        let mut found = match blocks.live_run.run.find_numbers(&numbers) {
             Err(RunError::Damaged(damage)) => {
                 blocks.note("a table", RunError::Damaged(damage))?;
                 blocks.find_numbers(&numbers)?
@@ -106,7 +110,7 @@ impl Flush {
             if dead.contains(ordinal) {
                 continue;
             }
-            let at = blocks.cold_slices.run.block_of(ordinal);
+            let at = blocks.live_run.run.block_of(ordinal);
             let is_it = match blocks.read(at)? {
                 // Of its copies only this one has been true of late.
                 None => true,
@@ -133,7 +137,7 @@ pub(crate) struct AppliedTombstones {
 
 /// The blocks of one run.
 struct Blocks<'a> {
-    cold_slices: &'a LiveRun,
+    live_run: &'a LiveRun,
     /// The one that was read last, with its place: the next job is often in the same one. None, if it is damaged.
     last: Option<(usize, Option<Block>)>,
     /// Where damage is noted, if it may be there.
@@ -144,7 +148,7 @@ impl Blocks<'_> {
     /// Reads a block; nothing, if it is damaged.
     fn read(&mut self, at: usize) -> Result<Option<&Block>, RunError> {
         if self.last.as_ref().is_none_or(|(of, _)| *of != at) {
-            let block = match self.cold_slices.run.block(at) {
+            let block = match self.live_run.run.block(at) {
                 Ok(block) => Some(block),
                 Err(error) => {
                     self.note(&format!("block {at}"), error)?;
@@ -158,7 +162,7 @@ impl Blocks<'_> {
 
     fn note(&mut self, what: &str, error: RunError) -> Result<(), RunError> {
         match (&error, &mut self.bad) {
-            (RunError::Damaged(_), Some(bad)) => bad.push(BadPlace::new(self.cold_slices.run.number, what, &error)),
+            (RunError::Damaged(_), Some(bad)) => bad.push(BadPlace::new(self.live_run.run.number, what, &error)),
             _ => return Err(error),
         }
         Ok(())
@@ -167,7 +171,7 @@ impl Blocks<'_> {
     /// Finds jobs by their numbers, which come in order, without the table of numbers.
     fn find_numbers(&mut self, numbers: &[u64]) -> Result<Vec<(usize, u32)>, RunError> {
         let mut found = Vec::new();
-        for at in 0..self.cold_slices.run.index.len() {
+        for at in 0..self.live_run.run.index.len() {
             let Some(block) = self.read(at)? else { continue };
             for entry in (0..).map_while(|place| block.get(place)) {
                 let place = numbers.binary_search(&entry.key.number.get()).ok();
@@ -179,7 +183,7 @@ impl Blocks<'_> {
 
     /// How many jobs come before this key; those of a damaged block do not, if it is in the middle of one.
     fn before(&mut self, key: &Key) -> Result<u32, RunError> {
-        let run = &self.cold_slices.run;
+        let run = &self.live_run.run;
         let at = run.block_from(key);
         let Some(block) = run.index.get(at) else { return Ok(0) };
         if *key <= block.first_key {
@@ -202,8 +206,8 @@ fn purge(
     let end = blocks.before(&Key::new(range.slice, range.end))?;
     let mut ordinal = begin;
     while ordinal < end {
-        let at = blocks.cold_slices.run.block_of(ordinal);
-        let until = end.min(blocks.cold_slices.run.end_of(at));
+        let at = blocks.live_run.run.block_of(ordinal);
+        let until = end.min(blocks.live_run.run.end_of(at));
         if let Some(block) = blocks.read(at)? {
             for entry in (ordinal..until).filter_map(|ordinal| block.by_ordinal(ordinal)) {
                 if dead.insert(entry.ordinal) {

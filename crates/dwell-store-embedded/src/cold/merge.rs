@@ -34,7 +34,7 @@ enum Stage {
 /// One of the runs that are merged.
 struct Input {
     /// As it was when the merge began.
-    cold_slices: LiveRun,
+    live_run: LiveRun,
     at: usize,
     block: Option<Block>,
     place: usize,
@@ -82,16 +82,16 @@ impl Input {
     /// Goes to the first job from here on that is not dead; its key.
     fn settle(&mut self) -> Result<Option<Key>, RunError> {
         loop {
-            if self.at >= self.cold_slices.run.index.len() {
+            if self.at >= self.live_run.run.index.len() {
                 return Ok(None);
             }
-            if self.block.is_none() && !self.cold_slices.is_dead(self.at) {
-                self.block = Some(self.cold_slices.run.block(self.at)?);
+            if self.block.is_none() && !self.live_run.is_dead(self.at) {
+                self.block = Some(self.live_run.run.block(self.at)?);
                 self.place = 0;
             }
             let block = self.block.as_ref();
             while let Some(entry) = block.and_then(|block| block.get(self.place)) {
-                if !self.cold_slices.dead.contains(entry.ordinal) {
+                if !self.live_run.dead.contains(entry.ordinal) {
                     return Ok(Some(entry.key));
                 }
                 self.place += 1;
@@ -106,14 +106,9 @@ impl Merge {
     /// Begins to merge these runs into a new one.
     pub(crate) fn begin(storage: &dyn Storage, inputs: Vec<LiveRun>, run: u64, block: usize) -> Result<Self, RunError> {
         let writer = RunWriter::create(storage, run, block)?;
-        let new = |cold_slices: &LiveRun| vec![LEFT_OUT; cold_slices.run.entries as usize];
-        let inputs = inputs.into_iter().map(|cold_slices| Input {
-            new: new(&cold_slices),
-            cold_slices,
-            at: 0,
-            block: None,
-            place: 0,
-        });
+        let new = |live_run: &LiveRun| vec![LEFT_OUT; live_run.run.entries as usize];
+        let inputs =
+            inputs.into_iter().map(|live_run| Input { new: new(&live_run), live_run, at: 0, block: None, place: 0 });
         let (inputs, writer) = (inputs.collect(), Some(writer));
         let mut merge = Self { number: run, inputs, writer, heads: BinaryHeap::new(), stage: Stage::Jobs };
         for (input, at) in merge.inputs.iter_mut().zip(0..) {
@@ -124,7 +119,7 @@ impl Merge {
 
     /// Which runs are merged.
     pub(crate) fn runs(&self) -> impl Iterator<Item = u64> {
-        self.inputs.iter().map(|input| input.cold_slices.run.number)
+        self.inputs.iter().map(|input| input.live_run.run.number)
     }
 
     /// Does a little: about so many bytes, or entries of tables.
@@ -145,8 +140,8 @@ impl Merge {
                 if self.table(&mut writer, &mut table, 1, bytes / 16, |_| {})? {
                     let run = Arc::new(writer.finish(table.table, fences, filter)?);
                     let moved = std::mem::take(&mut self.inputs).into_iter().map(|input| Moved {
-                        run: input.cold_slices.run.number,
-                        dead: input.cold_slices.dead,
+                        run: input.live_run.run.number,
+                        dead: input.live_run.dead,
                         new: input.new,
                     });
                     return Ok(Step::Done(run, moved.collect()));
@@ -190,7 +185,7 @@ impl Merge {
     /// Takes the next entry of an input's table whose job is in the new run.
     fn next_entry(&self, merge: &mut TableMerge, which: usize, at: usize) -> Result<(), RunError> {
         let input = &self.inputs[at];
-        let (table, file) = input.cold_slices.run.tables()[which];
+        let (table, file) = input.live_run.run.tables()[which];
         let (page, entries) = &mut merge.pages[at];
         loop {
             while let Some((number, ordinal)) = entries.pop() {

@@ -156,8 +156,8 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn note(&mut self, cold_slices: &LiveRun, what: &str, error: &RunError) {
-        let place = BadPlace::new(cold_slices.run.number, what, error);
+    fn note(&mut self, live_run: &LiveRun, what: &str, error: &RunError) {
+        let place = BadPlace::new(live_run.run.number, what, error);
         match error {
             RunError::Damaged(_) => self.bad.push(place),
             RunError::Io(_) => self.failed = Some(place.told),
@@ -167,20 +167,18 @@ impl<'a> Reading<'a> {
     fn find(&mut self, ids: &[(TopicId, JobId)], numbers: &[Number]) -> Vec<Shown> {
         let view = self.view;
         let mut found = Vec::new();
-        for cold_slices in &view.runs {
+        for live_run in &view.runs {
             for (topic, id) in ids {
                 let hash = id_hash(*topic, id.as_str().as_bytes());
-                if !cold_slices.run.may_have(hash) {
+                if !live_run.run.may_have(hash) {
                     continue;
                 }
-                let ordinals = cold_slices.run.find_id(hash);
-                self.show(cold_slices, ordinals, &mut found, |shown| {
-                    shown.topic == *topic && shown.id() == id.as_str()
-                });
+                let ordinals = live_run.run.find_id(hash);
+                self.show(live_run, ordinals, &mut found, |shown| shown.topic == *topic && shown.id() == id.as_str());
             }
             for number in numbers {
-                let ordinals = cold_slices.run.find_number(number.get());
-                self.show(cold_slices, ordinals, &mut found, |_| true);
+                let ordinals = live_run.run.find_number(number.get());
+                self.show(live_run, ordinals, &mut found, |_| true);
             }
         }
         found
@@ -188,30 +186,30 @@ impl<'a> Reading<'a> {
 
     fn show(
         &mut self,
-        cold_slices: &LiveRun,
+        live_run: &LiveRun,
         ordinals: Result<Vec<u32>, RunError>,
         found: &mut Vec<Shown>,
         meant: impl Fn(&Shown) -> bool,
     ) {
         let ordinals = ordinals.unwrap_or_else(|error| {
-            self.note(cold_slices, "a table", &error);
+            self.note(live_run, "a table", &error);
             Vec::new()
         });
-        for ordinal in ordinals.into_iter().filter(|ordinal| !cold_slices.dead.contains(*ordinal)) {
-            let Some(block) = self.block(cold_slices, cold_slices.run.block_of(ordinal)) else { continue };
+        for ordinal in ordinals.into_iter().filter(|ordinal| !live_run.dead.contains(*ordinal)) {
+            let Some(block) = self.block(live_run, live_run.run.block_of(ordinal)) else { continue };
             let shown = block.by_ordinal(ordinal).and_then(|entry| Shown::of(entry.record, None));
             found.extend(shown.filter(&meant));
         }
     }
 
-    fn block(&mut self, cold_slices: &LiveRun, block: usize) -> Option<Block> {
-        if block >= cold_slices.run.index.len() {
+    fn block(&mut self, live_run: &LiveRun, block: usize) -> Option<Block> {
+        if block >= live_run.run.index.len() {
             return None;
         }
-        match cold_slices.run.block(block) {
+        match live_run.run.block(block) {
             Ok(block) => Some(block),
             Err(error) => {
-                self.note(cold_slices, &format!("block {block}"), &error);
+                self.note(live_run, &format!("block {block}"), &error);
                 None
             }
         }
@@ -220,9 +218,9 @@ impl<'a> Reading<'a> {
     fn row(&mut self, question: &RowRequest) -> Row {
         let mut walks: Vec<Walk<'a>> = Vec::new();
         let mut heads = BinaryHeap::new();
-        for cold_slices in &self.view.runs {
+        for live_run in &self.view.runs {
             for slice in &question.slices {
-                let mut walk = Walk::begin(cold_slices, *slice, question.from);
+                let mut walk = Walk::begin(live_run, *slice, question.from);
                 if let Some(place) = walk.settle(self) {
                     heads.push(Reverse((place, walks.len())));
                     walks.push(walk);
@@ -254,21 +252,21 @@ impl<'a> Reading<'a> {
     fn ranks(&mut self, wanted: &[(Slice, Timestamp)]) -> Vec<u64> {
         let view = self.view;
         let mut counts = vec![0; wanted.len()];
-        for cold_slices in &view.runs {
+        for live_run in &view.runs {
             let mut last = None;
             let mut begin: Option<(Slice, u32)> = None;
             for ((slice, at), count) in wanted.iter().zip(&mut counts) {
                 let begin = match begin {
                     Some((of, ordinal)) if of == *slice => ordinal,
                     _ => {
-                        let ordinal = self.ordinal(cold_slices, &Key::new(*slice, first_place()), &mut last);
+                        let ordinal = self.ordinal(live_run, &Key::new(*slice, first_place()), &mut last);
                         begin = Some((*slice, ordinal));
                         ordinal
                     }
                 };
-                let end = self.ordinal(cold_slices, &Key::new(*slice, after_time(*at)), &mut last);
+                let end = self.ordinal(live_run, &Key::new(*slice, after_time(*at)), &mut last);
                 if begin < end {
-                    *count += u64::from(end - begin) - cold_slices.dead.range_cardinality(begin..end);
+                    *count += u64::from(end - begin) - live_run.dead.range_cardinality(begin..end);
                 }
             }
         }
@@ -277,15 +275,15 @@ impl<'a> Reading<'a> {
 
     /// How many jobs of a run come before this key. The block that was looked at last is kept: the next key is often in
     /// the same one.
-    fn ordinal(&mut self, cold_slices: &LiveRun, key: &Key, last: &mut Option<(usize, Block)>) -> u32 {
-        let run = &cold_slices.run;
+    fn ordinal(&mut self, live_run: &LiveRun, key: &Key, last: &mut Option<(usize, Block)>) -> u32 {
+        let run = &live_run.run;
         let at = run.block_from(key);
         let Some(block) = run.index.get(at) else { return 0 };
         if *key <= block.first_key {
             return block.first;
         }
         if last.as_ref().is_none_or(|(of, _)| *of != at) {
-            *last = self.block(cold_slices, at).map(|block| (at, block));
+            *last = self.block(live_run, at).map(|block| (at, block));
         }
         // What cannot be read counts as if it came after.
         let place = last.as_ref().map_or(0, |(_, block)| block.place_of(key));
@@ -295,7 +293,7 @@ impl<'a> Reading<'a> {
 
 /// A way through one slice of one run.
 struct Walk<'a> {
-    cold_slices: &'a LiveRun,
+    live_run: &'a LiveRun,
     slice: Slice,
     from: Key,
     /// The block it is at.
@@ -305,20 +303,20 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn begin(cold_slices: &'a LiveRun, slice: Slice, from: Place) -> Self {
+    fn begin(live_run: &'a LiveRun, slice: Slice, from: Place) -> Self {
         let from = Key::new(slice, from);
-        Self { cold_slices, slice, from, at: cold_slices.run.block_from(&from), block: None, place: 0 }
+        Self { live_run, slice, from, at: live_run.run.block_from(&from), block: None, place: 0 }
     }
 
     /// Goes to the first job from here on that is not dead; its place.
     fn settle(&mut self, reading: &mut Reading<'_>) -> Option<Place> {
         loop {
-            let first_key = self.cold_slices.run.index.get(self.at)?.first_key;
+            let first_key = self.live_run.run.index.get(self.at)?.first_key;
             if first_key.slice > self.slice {
                 return None;
             }
-            if self.block.is_none() && !self.cold_slices.is_dead(self.at) {
-                self.block = reading.block(self.cold_slices, self.at);
+            if self.block.is_none() && !self.live_run.is_dead(self.at) {
+                self.block = reading.block(self.live_run, self.at);
                 self.place = self.block.as_ref().map_or(0, |block| block.place_of(&self.from));
             }
             let block = self.block.as_ref();
@@ -326,7 +324,7 @@ impl<'a> Walk<'a> {
                 if entry.key.slice > self.slice {
                     return None;
                 }
-                if !self.cold_slices.dead.contains(entry.ordinal) {
+                if !self.live_run.dead.contains(entry.ordinal) {
                     return Some(entry.key.place());
                 }
                 self.place += 1;

@@ -245,9 +245,9 @@ proptest! {
             }
             check(&view, &all);
             // What is on disk is the same.
-            let reopened = view.runs.iter().map(|cold_slices| {
-                let run = Run::open(&*storage, cold_slices.run.number).unwrap();
-                super::LiveRun { run: Arc::new(run), ..cold_slices.clone() }
+            let reopened = view.runs.iter().map(|live_run| {
+                let run = Run::open(&*storage, live_run.run.number).unwrap();
+                super::LiveRun { run: Arc::new(run), ..live_run.clone() }
             });
             check(&View { runs: reopened.collect() }, &all);
         }
@@ -281,8 +281,8 @@ fn a_flipped_bit_gives_no_wrong_job() {
             outcomes[0] += 1;
             continue;
         };
-        let cold_slices = super::LiveRun { run: Arc::new(run), dead: Arc::default(), stamp: None };
-        let view = View { runs: vec![cold_slices] };
+        let live_run = super::LiveRun { run: Arc::new(run), dead: Arc::default(), stamp: None };
+        let view = View { runs: vec![live_run] };
         let question = RowRequest {
             slices: vec![slice(1, 0, 0)],
             from: first_place(),

@@ -202,6 +202,11 @@ impl Batch {
         usize::try_from(self.segment.saturating_sub(begun) + more).unwrap_or(usize::MAX)
     }
 
+    /// Whether nothing waits to be written, and nothing is being written.
+    pub(super) fn is_idle(&self) -> bool {
+        self.bytes == 0 && self.under_way.is_none()
+    }
+
     /// Bytes of records that wait to be written.
     pub(super) fn len(&self) -> usize {
         self.bytes

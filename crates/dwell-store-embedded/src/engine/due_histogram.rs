@@ -46,7 +46,7 @@ impl DueHistogram {
         }
     }
 
-    /// What was large once does not stay so: whoever reads for all of it would pay for that.
+    /// What was large once does not stay so: whoever asks for all of it would pay for that.
     fn give_back(&mut self) {
         if self.0.capacity() > 64 && self.0.len() < self.0.capacity() / 8 {
             self.0.shrink_to(2 * self.0.len());

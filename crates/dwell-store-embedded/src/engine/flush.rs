@@ -184,6 +184,8 @@ impl Engine {
                     self.flush.again = 0;
                     self.flush.step = Step::Collecting(0, target);
                     self.reserve_for_flush();
+                } else {
+                    self.begin_segment_for_flush();
                 }
             }
             Step::Collecting(from, target) => self.flush_slots(from, target, jobs),
@@ -238,10 +240,8 @@ impl Engine {
         }
         let segments = self.batch.segment() - self.flush.first;
         if self.settings.cold_tier {
-            let is_heavy = self.weight() > self.settings.memory / 2 && self.now.real >= self.flush.idle_until;
-            let is_large = segments > self.tail() || is_heavy;
-            let wanted =
-                ((is_large || self.is_low()) && segments > 0 && self.batch.has_begun_segment()) || self.flush.soon;
+            let is_due = segments > 0 && (segments > self.tail() || self.is_heavy() || self.is_low());
+            let wanted = (is_due && self.batch.has_begun_segment()) || self.flush.soon;
             // A segment that is not there yet cannot be where the journal begins.
             let last = if self.batch.has_begun_segment() { self.batch.segment() } else { self.flush.first };
             // Where there is little room, no more of it is used at a time than one segment gives back.

@@ -11,7 +11,7 @@ use super::pages::Index;
 /// Entries of the smallest row.
 const MIN_ENTRIES: usize = 16;
 
-/// Of all entries some slots may have the same hash; which is meant, the one who reads can tell.
+/// Of all entries some slots may have the same hash; which is meant, the caller can tell.
 #[derive(Default)]
 pub(super) struct ProbeTable {
     /// As many as a power of two, or none. Never all of them are taken.

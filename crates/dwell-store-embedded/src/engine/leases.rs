@@ -72,6 +72,11 @@ impl Engine {
             }
         }
         for id in self.waiters.expired(self.now.real) {
+            if self.waiters.is_behind_held_up(id) {
+                // There may be something for it, too, that goes to it once it has its turn.
+                self.waiters.hold_up(id, true);
+                continue;
+            }
             let waiter = self.waiters.take(id);
             self.answer_lease(waiter.answer, Vec::new());
         }
@@ -256,7 +261,7 @@ impl Engine {
         self.serve();
     }
 
-    /// Somebody reads for jobs of these topics.
+    /// Somebody asks for jobs of these topics.
     fn note_asked(&mut self, from: &LeaseFrom) {
         let LeaseFrom::Pull(names) = from else { return };
         for name in names {

@@ -40,7 +40,7 @@ impl Engine {
             self.cold.stamp = Some(self.batch.last_sequence());
         }
         self.cold.unsaved = false;
-        let name = |cold_slices: &LiveRun| RunName { run: cold_slices.run.number, dead: cold_slices.stamp };
+        let name = |live_run: &LiveRun| RunName { run: live_run.run.number, dead: live_run.stamp };
         let view = self.cold.next.take();
         let runs = view.as_ref().unwrap_or(&self.cold.view).runs.iter().map(name).collect();
         let bad = self.cold.bad.iter().cloned().collect();

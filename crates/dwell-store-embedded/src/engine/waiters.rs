@@ -119,7 +119,7 @@ impl Waiters {
         !held_up
     }
 
-    /// Whether somebody who is held up goes before whoever comes now and reads for this.
+    /// Whether somebody who is held up goes before whoever comes now and asks for this.
     pub(super) fn is_behind(&self, from: &LeaseFrom) -> bool {
         let held_up = |queue: &Queue| !queue.held_up.is_empty();
         match from {
@@ -134,7 +134,19 @@ impl Waiters {
         self.by_topic.get(topic).is_some_and(|queue| !queue.held_up.is_empty())
     }
 
-    /// What one reads for, if it still waits.
+    /// Whether somebody who came before and is held up keeps this one from its turn, and it is not held up itself.
+    pub(super) fn is_behind_held_up(&self, id: WaiterId) -> bool {
+        let waiter = &self.all[&id];
+        let held_up = |queue: &Queue| queue.held_up.first().is_some_and(|first| *first < id);
+        let is_behind = match &waiter.request.from {
+            LeaseFrom::Pull(topics) => topics.iter().any(|topic| self.by_topic.get(topic).is_some_and(held_up)),
+            LeaseFrom::Push(_) => held_up(&self.couriers),
+            LeaseFrom::Number(_) => false,
+        };
+        is_behind && !waiter.held_up
+    }
+
+    /// What one asks for, if it still waits.
     pub(super) fn request(&self, id: WaiterId) -> Option<&LeaseRequest> {
         self.all.get(&id).map(|waiter| &waiter.request)
     }

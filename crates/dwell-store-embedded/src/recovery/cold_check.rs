@@ -1,6 +1,6 @@
 //! Whether what a start has read of the cold tier fits what is there; if not, it is counted anew.
 //!
-//! Every start reads two things that need no look at the rows themselves: whether there are as many rows as are counted, and
+//! Every start checks two things that need no look at the rows themselves: whether there are as many rows as are counted, and
 //! whether the copies that are known to be stale exist. Only if one of the two is wrong all rows are read.
 
 use crate::cold::{LiveRun, View};
@@ -11,20 +11,20 @@ use crate::storage::Storage;
 
 /// Checks, and counts anew if need be; what that has set right.
 pub(super) fn check(storage: &dyn Storage, engine: &mut Engine) -> Result<Option<Recounted>, OpenError> {
-    let failed = |cold_slices: &LiveRun, error| io_error(storage, &run::name(cold_slices.run.number), error);
+    let failed = |live_run: &LiveRun, error| io_error(storage, &run::name(live_run.run.number), error);
     let believed = engine.believed();
     match fits(&believed.view, believed.rows, &believed.stale) {
         Ok(false) => {}
         // What is damaged is found, and said, when it is used.
         Ok(true) | Err((_, RunError::Damaged(_))) => return Ok(None),
-        Err((cold_slices, RunError::Io(error))) => return Err(failed(&cold_slices, error)),
+        Err((live_run, RunError::Io(error))) => return Err(failed(&live_run, error)),
     }
     let mut recount = engine.begin_recount();
     let counted = rows(&believed.view, |key, seen| engine.recount(&mut recount, key, seen));
     match counted {
         Ok(()) => Ok(Some(engine.recounted(recount))),
         Err((_, RunError::Damaged(_))) => Ok(None),
-        Err((cold_slices, RunError::Io(error))) => Err(failed(&cold_slices, error)),
+        Err((live_run, RunError::Io(error))) => Err(failed(&live_run, error)),
     }
 }
 
@@ -35,9 +35,9 @@ fn fits(view: &View, rows: u64, stale: &[(u64, u64)]) -> Result<bool, (LiveRun, 
     }
     let numbers: Vec<u64> = stale.iter().map(|(number, _)| *number).collect();
     let mut found = vec![0; numbers.len()];
-    for cold_slices in view.runs.iter().filter(|_| !numbers.is_empty()) {
-        let there = cold_slices.run.find_numbers(&numbers).map_err(|error| (cold_slices.clone(), error))?;
-        for (place, _) in there.into_iter().filter(|(_, ordinal)| !cold_slices.dead.contains(*ordinal)) {
+    for live_run in view.runs.iter().filter(|_| !numbers.is_empty()) {
+        let there = live_run.run.find_numbers(&numbers).map_err(|error| (live_run.clone(), error))?;
+        for (place, _) in there.into_iter().filter(|(_, ordinal)| !live_run.dead.contains(*ordinal)) {
             found[place] += 1;
         }
     }
@@ -49,11 +49,11 @@ pub(crate) fn rows(
     view: &View,
     mut show: impl FnMut(&crate::format::key::Key, &crate::format::record::RecordHeader<'_>),
 ) -> Result<(), (LiveRun, RunError)> {
-    for cold_slices in &view.runs {
-        let failed = |error| (cold_slices.clone(), error);
-        for at in (0..cold_slices.run.index.len()).filter(|at| !cold_slices.is_dead(*at)) {
-            let block = cold_slices.run.block(at).map_err(failed)?;
-            for entry in block.entries().filter(|entry| !cold_slices.dead.contains(entry.ordinal)) {
+    for live_run in &view.runs {
+        let failed = |error| (live_run.clone(), error);
+        for at in (0..live_run.run.index.len()).filter(|at| !live_run.is_dead(*at)) {
+            let block = live_run.run.block(at).map_err(failed)?;
+            for entry in block.entries().filter(|entry| !live_run.dead.contains(entry.ordinal)) {
                 let seen = run::look(entry.record).map_err(|damage| failed(damage.into()))?;
                 show(&entry.key, &seen);
             }

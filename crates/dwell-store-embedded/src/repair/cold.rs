@@ -151,11 +151,11 @@ impl Salvaging<'_> {
         match Run::open(self.from, name.run) {
             Ok(run) => {
                 let readable = tables_can_be_read(&run);
-                let cold_slices = LiveRun { run: Arc::new(run), dead: Arc::new(dead), stamp: name.dead };
+                let live_run = LiveRun { run: Arc::new(run), dead: Arc::new(dead), stamp: name.dead };
                 if !readable {
                     found.note(self.from, &file, "a table cannot be read; it was made again");
                 }
-                self.take_over(&cold_slices, !readable, journal, found)
+                self.take_over(&live_run, !readable, journal, found)
             }
             Err(error) => {
                 let blocks = self.blocks_in_a_row(name.run);
@@ -170,19 +170,19 @@ impl Salvaging<'_> {
     /// Takes over a run that can be opened.
     fn take_over(
         &mut self,
-        cold_slices: &LiveRun,
+        live_run: &LiveRun,
         anew: bool,
         journal: &mut Salvaged,
         found: &mut Repair,
     ) -> io::Result<()> {
-        let run = &cold_slices.run;
+        let run = &live_run.run;
         let file = run::name(run.number);
         if anew {
-            note_bad_blocks(self.from, cold_slices, found);
+            note_bad_blocks(self.from, live_run, found);
             let blocks = (0..run.index.len()).filter_map(|at| run.block(at).ok());
-            return self.write_again(blocks, &cold_slices.dead, journal);
+            return self.write_again(blocks, &live_run.dead, journal);
         }
-        let mut dead = RoaringBitmap::clone(&cold_slices.dead);
+        let mut dead = RoaringBitmap::clone(&live_run.dead);
         for at in 0..run.index.len() {
             match run.block(at) {
                 Ok(block) => {
@@ -192,7 +192,7 @@ impl Salvaging<'_> {
                 Err(_) => drop(dead.insert_range(run.index[at].first..run.end_of(at))),
             }
         }
-        note_bad_blocks(self.from, cold_slices, found);
+        note_bad_blocks(self.from, live_run, found);
         if dead.len() == u64::from(run.entries) {
             return Ok(());
         }
@@ -287,12 +287,12 @@ fn tables_can_be_read(run: &Run) -> bool {
     run.tables().into_iter().all(whole)
 }
 
-fn note_bad_blocks(from: &dyn Storage, cold_slices: &LiveRun, found: &mut Repair) {
-    let run = &cold_slices.run;
-    for at in (0..run.index.len()).filter(|at| !cold_slices.is_dead(*at)) {
+fn note_bad_blocks(from: &dyn Storage, live_run: &LiveRun, found: &mut Repair) {
+    let run = &live_run.run;
+    for at in (0..run.index.len()).filter(|at| !live_run.is_dead(*at)) {
         if let Err(error) = run.block(at) {
             let (first, end) = (run.index[at].first, run.end_of(at));
-            let lost = u64::from(end - first) - cold_slices.dead.range_cardinality(first..end);
+            let lost = u64::from(end - first) - live_run.dead.range_cardinality(first..end);
             let what = format!("at byte {}: {lost} jobs cannot be read: {error}", run.offset_of(at));
             found.note(from, &run::name(run.number), what);
         }

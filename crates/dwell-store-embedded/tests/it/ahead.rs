@@ -1,4 +1,4 @@
-//! What comes next is read from the cold tier before anybody reads for it.
+//! What comes next is read from the cold tier before anybody asks for it.
 
 use std::sync::Arc;
 use std::time::Duration;

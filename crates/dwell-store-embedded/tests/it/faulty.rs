@@ -61,7 +61,7 @@ impl Faulty {
         self.switches.fail_cold_reads.store(fail, Ordering::SeqCst);
     }
 
-    /// Waits until somebody reads from the cold tier in vain.
+    /// Waits until somebody asks for the cold tier in vain.
     pub(crate) async fn until_reading(&self) {
         while self.switches.hanging_reads.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -149,7 +149,7 @@ impl StoredFile for FaultyFile {
 
     #[expect(clippy::disallowed_methods, reason = "a disk that hangs, on a thread of the store's own")]
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        // Only what the engine reads for: a flush or a merge that hung would keep a store that is dropped from its end.
+        // Only what the engine asks for: a flush or a merge that hung would keep a store that is dropped from its end.
         let is_asked_for = std::thread::current().name() == Some("dwell-reader");
         while self.is_run && is_asked_for && self.switches.hang_cold_reads.load(Ordering::SeqCst) {
             self.switches.hanging_reads.fetch_add(1, Ordering::SeqCst);

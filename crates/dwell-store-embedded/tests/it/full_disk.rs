@@ -260,6 +260,29 @@ async fn what_is_cancelled_makes_room() {
     assert!(find(&store, "4").await.is_some(), "what was not cancelled is there");
 }
 
+/// All that there is lies in one large run, and hardly any of it is left: to write that anew takes little room.
+#[tokio::test]
+async fn a_large_run_that_is_mostly_deleted_makes_room() {
+    const JOBS: usize = 2_000;
+    let disk = SmallDisk::of(64 << 20);
+    let store = open_roomy(&disk);
+    let far = |number: usize| job(2 * number + 1);
+    let put = store.put((0..JOBS).map(far).collect()).await.unwrap();
+    assert!(put.iter().all(Result::is_ok));
+    store.close().await.unwrap();
+    drop(store);
+    let store = open(&disk);
+    let sizes = async || store.status().await.unwrap().measures.sizes.unwrap();
+    until(|| async { sizes().await.shelf_jobs >= JOBS as u64 }).await;
+    assert_eq!(sizes().await.shelf_runs, 1);
+    disk.fill_up();
+    for number in (0..JOBS).filter(|number| number % 10 != 0) {
+        cancel(&store, 2 * number + 1).await;
+    }
+    until(|| async { try_put(&store, 2 * JOBS + 1).await.expect("the store does not fail").is_ok() }).await;
+    assert!(find(&store, "21").await.is_some(), "what was not cancelled is there");
+}
+
 /// Puts until a frame finds no room, which is waited for.
 async fn until_a_frame_waits(store: &Arc<EmbeddedStore>, disk: &SmallDisk) -> JoinHandle<usize> {
     // What a start has to write is there by then.

@@ -53,7 +53,7 @@ impl Command {
         }
     }
 
-    /// Topics of which it reads more than single jobs.
+    /// Topics of which it asks more than single jobs.
     pub(super) fn topics_looked_at(&self, engine: &Engine) -> Vec<TopicId> {
         let one = |name: &TopicName| engine.names.get(name).copied().into_iter().collect();
         match self {

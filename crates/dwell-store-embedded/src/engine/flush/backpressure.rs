@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Engine, FRUITLESS_FLUSHES};
 use crate::disk_space::FLUSH_SPARES;
 use crate::engine::Command;
+use crate::format::record;
 
 /// Bytes of records a batch may have before commands have to wait for the journal.
 const FULL_BATCH: usize = 32 << 20;
@@ -98,5 +99,19 @@ impl Engine {
     fn is_behind(&self) -> bool {
         let most = if self.room.is_short { self.tail() } else { 2 * self.tail() + 2 };
         self.settings.cold_tier && self.batch.segment() - self.flush.first > most
+    }
+
+    /// Whether jobs take so much memory that some should leave it.
+    pub(super) fn is_heavy(&self) -> bool {
+        self.weight() > self.settings.memory / 2 && self.now.real >= self.flush.idle_until
+    }
+
+    /// A start with more jobs than fit into memory may refuse every put, and a flush needs a segment that has begun: a record
+    /// that changes nothing begins it.
+    pub(super) fn begin_segment_for_flush(&mut self) {
+        let is_stuck = self.settings.cold_tier && self.is_heavy() && !self.batch.has_begun_segment();
+        if is_stuck && self.batch.segment() > self.flush.first && self.batch.is_idle() {
+            self.batch.log(record::encode_no_op);
+        }
     }
 }

@@ -61,7 +61,7 @@ impl Engine {
         let Some(Saving { view, lands }) = self.cold.saving.pop_front().flatten() else { return };
         if let Some(view) = view {
             // What was merged away is not there any more to be read.
-            self.cold.bad.retain(|place| view.runs.iter().any(|cold_slices| cold_slices.run.number == place.run));
+            self.cold.bad.retain(|place| view.runs.iter().any(|live_run| live_run.run.number == place.run));
             self.cold.view = Arc::new(view);
             self.cold.generation += 1;
         }
