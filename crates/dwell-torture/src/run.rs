@@ -56,6 +56,22 @@ impl Options {
         self.place.clone().unwrap_or_else(std::env::temp_dir)
     }
 
+    /// A server with its files in this place, and so much memory for jobs if nothing else is said.
+    pub(crate) fn recipe(&self, place: &Path, memory: &str) -> Outcome<Recipe> {
+        let memory = self.memory.as_deref().unwrap_or(memory);
+        let mut flags = vec!["--memory".to_owned(), memory.to_owned()];
+        flags.extend(self.durability.iter().flat_map(|mode| ["--durability".to_owned(), mode.clone()]));
+        let planted = self.planted.iter().map(|bug| ("DWELL_PLANTED_BUG".to_owned(), bug.clone()));
+        Ok(Recipe {
+            program: self.dwell()?,
+            data: place.join("data"),
+            log: place.join("log"),
+            flags,
+            wrapper: Vec::new(),
+            environment: planted.collect(),
+        })
+    }
+
     pub(crate) fn dwell(&self) -> Outcome<PathBuf> {
         let beside = || Ok(std::env::current_exe()?.parent().ok_or("a program is in a directory")?.join("dwell"));
         let program: PathBuf = self.dwell.clone().map_or_else(beside, Outcome::Ok)?;
@@ -97,18 +113,7 @@ pub(crate) struct Stage {
 impl Run {
     pub(crate) fn new(name: &str, load: Load, options: &Options) -> Outcome<Self> {
         let place = tempfile::Builder::new().prefix("dwell-torture-").tempdir_in(options.place())?;
-        let memory = options.memory.clone().unwrap_or_else(|| "4GiB".to_owned());
-        let mut flags = vec!["--memory".to_owned(), memory];
-        flags.extend(options.durability.iter().flat_map(|mode| ["--durability".to_owned(), mode.clone()]));
-        let planted = options.planted.iter().map(|bug| ("DWELL_PLANTED_BUG".to_owned(), bug.clone()));
-        let recipe = Recipe {
-            program: options.dwell()?,
-            data: place.path().join("data"),
-            log: place.path().join("log"),
-            flags,
-            wrapper: Vec::new(),
-            environment: planted.collect(),
-        };
+        let recipe = options.recipe(place.path(), "4GiB")?;
         println!("{name}");
         Ok(Self {
             name: name.to_owned(),

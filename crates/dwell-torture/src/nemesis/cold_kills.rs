@@ -42,16 +42,7 @@ pub(crate) async fn run(args: &Args, options: &Options) -> Outcome<bool> {
     let mut wrong = 0;
     for round in 0..args.count {
         let place = tempfile::Builder::new().prefix("dwell-torture-").tempdir_in(options.place())?;
-        let flags = ["--memory", options.memory.as_deref().unwrap_or("1MiB")].map(str::to_owned).to_vec();
-        let planted = options.planted.iter().map(|bug| ("DWELL_PLANTED_BUG".to_owned(), bug.clone()));
-        let recipe = Recipe {
-            program: options.dwell()?,
-            data: place.path().join("data"),
-            log: place.path().join("log"),
-            flags,
-            wrapper: Vec::new(),
-            environment: planted.collect(),
-        };
+        let recipe = options.recipe(place.path(), "1MiB")?;
         if let Err(what) = one(&recipe, round).await? {
             println!("  round {round}: {what}");
             wrong += 1;
