@@ -40,6 +40,7 @@ mod tombstones;
 mod topic;
 mod topic_commands;
 mod totals;
+mod transition;
 mod waiters;
 
 use std::collections::BTreeSet;

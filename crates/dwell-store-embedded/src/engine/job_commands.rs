@@ -1,16 +1,16 @@
-//! Commands on single jobs: put, settle, change, cancel; and the one way in which a command changes a job.
+//! Commands on single jobs: put, settle, change, cancel.
 
 use dwell_core::put;
-use dwell_core::state::{self, Command, Effect, Moment, Refusal};
+use dwell_core::state::{self, Command, Effect, Refusal};
 use dwell_core::{
     CancelError, CancelItem, ChangeError, ChangeItem, DoneJob, Existing, Found, Job, JobId, JobRef, JobView, LeaseLost,
     NewId, NewJob, Number, Phase, PutError, PutOutcome, PutPlan, Receipt, Rules, Settle, TopicError, TopicName,
     Verdict, Version,
 };
 
-use super::cold::ColdCopy;
 use super::slots::{Home, Index, PREFETCH_BATCH};
 use super::topic::Topic;
+use super::transition::Changed;
 use super::{Engine, totals};
 use crate::format::record::{self, BodyPart, Cause, GoneCause, JobMeta, PhaseKind, TopicId};
 use crate::sim_bugs::{self, Bug};
@@ -189,40 +189,15 @@ impl Engine {
 
     /// Applies a command to a job that has been refreshed. What lives on is logged and indexed anew.
     pub(super) fn command(&mut self, index: Index, command: Command, cause: Cause) -> Result<Effect, Refusal> {
-        let random = self.roll();
         let carries_body = matches!(&command, Command::Change { change, .. } if change.body.is_some());
-        self.unindex(index);
-        let stale = self.copy_of(index);
-        let slot = self.slots.get(index);
-        let was_buried = slot.meta.phase == PhaseKind::Buried;
-        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let job = self.slots.open(index, &topic.name);
-        let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
-        let moment = Moment { now: self.now.core(), version: self.batch.version(), random, rules };
-        let result = state::apply(job, command, &moment);
-        if sim_bugs::is(Bug::AttemptAtNack) && result == Ok(Effect::Lives) {
-            match cause {
-                Cause::Lease => job.attempt -= 1,
-                Cause::Nack => job.attempt += 1,
-                _ => {}
+        let (result, _) = self.transition(index, carries_body, |job, moment| {
+            let result = state::apply(job, command, moment);
+            let lives = result == Ok(Effect::Lives);
+            if lives && sim_bugs::is(Bug::AttemptAtNack) {
+                count_attempt_late(job, cause);
             }
-        }
-        if result == Ok(Effect::Lives) {
-            let is_buried = matches!(job.phase, Phase::Buried(_));
-            totals::count(&mut topic.totals, cause, was_buried, is_buried);
-            let whole = carries_body || stale.is_some();
-            let body = if whole { BodyPart::Here } else { BodyPart::Kept };
-            let home = Home::journal(self.batch.next_sequence());
-            if !(sim_bugs::is(Bug::LeaseNotLogged) && cause == Cause::Lease) {
-                let noted = stale.and_then(ColdCopy::record);
-                self.batch.log_over(noted, |out| record::encode_job(out, topic.id, cause, job, body));
-            }
-            if whole {
-                self.slots.get_mut(index).home = home;
-            }
-            self.slots.changed(index);
-            self.add_tombstone(stale);
-        }
+            Changed { result, cause: lives.then_some(cause) }
+        });
         // An acked job is about to go.
         if result != Ok(Effect::Acked) {
             self.index(index);
@@ -253,5 +228,14 @@ impl Engine {
 
     fn matches(&self, index: Index, wanted: Option<Version>) -> bool {
         wanted.is_none_or(|wanted| self.job(index).version == wanted)
+    }
+}
+
+/// See [`Bug::AttemptAtNack`].
+fn count_attempt_late(job: &mut Job, cause: Cause) {
+    match cause {
+        Cause::Lease => job.attempt -= 1,
+        Cause::Nack => job.attempt += 1,
+        _ => {}
     }
 }

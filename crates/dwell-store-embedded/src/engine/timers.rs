@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use dwell_core::state::{self, Moment};
-use dwell_core::{Phase, Rules, Timestamp, limits};
+use dwell_core::state;
+use dwell_core::{Rules, Timestamp, limits};
 use timing_wheel::Pop;
 
 use super::cold::ColdCopy;
 use super::index::Indexed;
-use super::slots::{Home, Index};
+use super::slots::Index;
 use super::topic::Place;
+use super::transition::Changed;
 use super::{Engine, totals};
-use crate::format::record::{self, BodyPart, Cause, GoneCause, GoneRecord, PhaseKind, TopicId};
+use crate::format::record::{self, Cause, GoneCause, GoneRecord, PhaseKind, TopicId};
 use crate::sim_bugs::{self, Bug};
 
 /// What the wheel wakes.
@@ -126,32 +127,17 @@ impl Engine {
         if self.passage_at(index).is_none_or(|at| at > self.now.at) {
             return true;
         }
-        self.unindex(index);
-        let mut stale = self.copy_of(index);
-        let random = self.roll();
-        let slot = self.slots.get(index);
-        let was_buried = slot.meta.phase == PhaseKind::Buried;
-        let topic = self.topics.get_mut(&slot.topic).expect("every job has a topic");
-        let job = self.slots.open(index, &topic.name);
-        let rules = Rules { policy: &topic.policy, defaults: &self.settings.defaults };
-        let moment = Moment { now: self.now.core(), version: self.batch.version(), random, rules };
-        let passage = state::pass_time(job, &moment);
-        debug_assert!(passage.changed(), "its passage was due");
-        let cause = if passage.timed_out { Cause::Timeout } else { Cause::Expire };
-        let is_buried = matches!(job.phase, Phase::Buried(_));
-        if passage.timed_out || !was_buried {
-            totals::count(&mut topic.totals, cause, was_buried, is_buried);
-            let body = if stale.is_some() { BodyPart::Here } else { BodyPart::Kept };
-            let home = Home::journal(self.batch.next_sequence());
-            let noted = stale.and_then(ColdCopy::record);
-            self.batch.log_over(noted, |out| record::encode_job(out, topic.id, cause, job, body));
-            if stale.is_some() {
-                self.slots.get_mut(index).home = home;
-            }
-            self.add_tombstone(stale.take());
-        }
-        self.slots.changed(index);
+        let was_buried = self.slots.get(index).meta.phase == PhaseKind::Buried;
+        let (passage, stale) = self.transition(index, false, |job, moment| {
+            let passage = state::pass_time(job, moment);
+            debug_assert!(passage.changed(), "its passage was due");
+            let cause = if passage.timed_out { Cause::Timeout } else { Cause::Expire };
+            // A dead letter whose time is over is only logged as gone.
+            let is_logged = passage.timed_out || !was_buried;
+            Changed { result: passage, cause: is_logged.then_some(cause) }
+        });
         if passage.gone {
+            self.slots.changed(index);
             self.log_gone_over(index, GoneCause::KeepOver, stale);
             self.remove(index);
             return false;
