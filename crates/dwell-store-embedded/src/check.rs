@@ -52,7 +52,7 @@ pub fn check(storage: &dyn Storage) -> Result<Checked, OpenError> {
     Ok(Checked { jobs, topics, hidden, absent, wrong })
 }
 
-/// Queries at an engine and at all of its cold tier; nothing, while jobs are on their way there.
+/// Looks at an engine and at all of its cold tier; nothing, while jobs are on their way there.
 pub(crate) fn audit(engine: &Engine) -> Option<Audited> {
     let mut audit = Audit::begin(engine)?;
     let view: View = engine.cold_view();

@@ -21,19 +21,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::format::run::RunError;
 use crate::storage::Storage;
 
-/// What the file is called.
+/// The name of the reserve file.
 pub(crate) const RESERVE_NAME: &str = "reserve";
 
-/// How many files are kept ready to become segments, and how many are left to flushes where the disk is full.
+/// Spare segments that are kept ready, and that are left to flushes on a full disk.
 pub(crate) const FLUSH_SPARES: usize = 2;
 
-/// Where so many times as much is free as must be for puts to be taken, there is room for more spares.
+/// Extra spares are kept only while at least this many times the size of the reserve is free.
 const ROOMY_RESERVES: u64 = 4;
 
 /// A spare that is left to the journal, which may have to begin a segment meanwhile.
 pub(crate) const ONE_SPARE: usize = 1;
 
-/// The room that is kept.
+/// The reserve, the spares, and files to be deleted.
 #[derive(Clone)]
 pub(crate) struct Reserve {
     storage: Arc<dyn Storage>,
@@ -76,7 +76,7 @@ pub(crate) struct Room {
 }
 
 impl Reserve {
-    /// Takes over the file of an earlier run, or makes one if there is room.
+    /// Takes over the reserve file of an earlier run, or makes one if there is space.
     pub(crate) fn open(storage: Arc<dyn Storage>, size: u64, segment: u64) -> Self {
         let reserve = Self { storage, size, segment, shared: Arc::default() };
         *reserve.lock() = reserve.storage.open(RESERVE_NAME).and_then(|file| file.len()).unwrap_or(0);
@@ -88,7 +88,7 @@ impl Reserve {
         self.shared.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queries how much is free, and makes the file whole if there is room.
+    /// Measures free space, and restores the reserve if there is space.
     pub(crate) fn look(&self) {
         // A disk that does not say is taken for one that has room.
         let Ok(Some(mut free)) = self.storage.free() else { return };
@@ -173,8 +173,8 @@ impl Reserve {
         })
     }
 
-    /// Does something that needs room; if there is none, once more without what nobody needs, then in the room that was
-    /// kept, and then with fewer spares: but for so many.
+    /// Retries on ENOSPC: after deleting obsolete files, then after shrinking the reserve, then with fewer spares, down to
+    /// `spares`.
     pub(crate) fn retry_on_enospc<T, E>(&self, spares: usize, mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E>
     where
         E: NoSpace,
@@ -265,7 +265,7 @@ impl Reserve {
         spare.is_some_and(|name| self.storage.remove(&name).is_ok())
     }
 
-    /// Gives some of the room away, no more than a segment: what is free, others may take. Whether there was any.
+    /// Shrinks the reserve by a segment: not more, since other processes may take what is free. Whether there was any.
     fn spend(&self) -> bool {
         let mut held = self.lock();
         if *held == 0 {
@@ -279,9 +279,9 @@ impl Reserve {
     }
 }
 
-/// An error that may be for want of room.
+/// An error that may mean ENOSPC.
 pub(crate) trait NoSpace {
-    /// Whether it is.
+    /// Whether it does.
     fn is_no_space(&self) -> bool;
 }
 

@@ -25,41 +25,41 @@ use crate::format::key::{Key, Lane, Place, Slice, Tombstone, after_place, after_
 use crate::format::record::{JobMeta, PhaseKind, TopicId};
 use crate::sim_bugs::{self, Bug};
 
-/// How long before they are due jobs are loaded into memory, where somebody waits for them.
+/// How long before they are due rows are prefetched, where a consumer waits.
 pub(super) const PREFETCH_MILLIS: u64 = 2_000;
 
-/// Places that cannot be read are told of, up to so many.
+/// At most this many damaged parts of runs are named in the status.
 const MAX_DAMAGED_PARTS: usize = 100;
 
-/// Rows of a slice that can be looked through at any time.
+/// A slice with more rows is looked through less often.
 const SMALL_SLICE_ROWS: u64 = 8;
 
-/// Not yet known.
+/// The sequence of a flush that is still collecting.
 pub(super) const SEQUENCE_UNKNOWN: u64 = u64::MAX;
 
-/// What of each slice of a topic is in the cold tier. Most topics have one slice: boxed, since a map takes room for many at once.
+/// The slices of a topic. Most topics have one: boxed, since a map allocates room for many at once.
 pub(super) type ColdSlices = BTreeMap<(Line, Lane), Box<ColdSlice>>;
 
-/// What of one slice is in the cold tier.
+/// What the engine knows about the rows of one slice.
 #[derive(Debug)]
 pub(super) struct ColdSlice {
-    /// True copies.
+    /// Rows without a tombstone, pending ones included.
     pub(super) copies: u64,
-    /// How many of them are in memory too.
+    /// How many of them are resident.
     pub(super) near: u64,
-    /// How many of those are ready and have arrived there.
+    /// How many of the resident ones are ready and installed.
     pub(super) ready: u64,
-    /// All true copies before this place are in memory.
+    /// All rows before this place are resident.
     pub(super) reached: Place,
-    /// No copy that is not in memory is due before this.
+    /// No row that is not resident is due before this.
     pub(super) first: Timestamp,
-    /// Time does nothing to any copy that is not in memory before this, beside making it due.
+    /// No ttl or `keep_buried` of a row that is not resident ends before this.
     pub(super) passes: Timestamp,
-    /// The same for those that are.
+    /// The same for resident rows.
     pub(super) resident_passes: Timestamp,
-    /// Copies that are stale, and not yet known to be so in the cold tier.
+    /// Pending tombstones.
     pub(super) stale: PendingTombstones,
-    /// Whether more of it has been asked for.
+    /// Whether a read of more rows is under way.
     pub(super) asked: bool,
 }
 
@@ -79,23 +79,23 @@ impl ColdSlice {
         }
     }
 
-    /// How many are not in memory.
+    /// How many rows are not resident.
     pub(super) fn away(&self) -> u64 {
         self.copies - self.near
     }
 
-    /// No copy that is not in memory comes before this place.
+    /// No row that is not resident comes before this place.
     fn next(&self) -> Place {
         self.reached.max((self.first, first_place().1))
     }
 
-    /// How many stale ones there are up to a time.
+    /// Pending tombstones of rows due up to a time.
     pub(super) fn tombstones_until(&self, at: Timestamp) -> u64 {
         self.stale.before(after_time(at)) as u64
     }
 }
 
-/// The copy of a job that is in the cold tier, or on its way there.
+/// The row of a clean job: in a run, or in the flush that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ColdCopy {
     stale: Tombstone,
@@ -103,7 +103,7 @@ pub(super) struct ColdCopy {
 }
 
 impl ColdCopy {
-    /// What is to be logged when it becomes stale: nothing, while it is still being collected.
+    /// The tombstone to log when the job changes: none while the flush is still collecting.
     pub(super) fn record(self) -> Option<Tombstone> {
         (self.stale.since != SEQUENCE_UNKNOWN).then_some(self.stale)
     }
@@ -113,31 +113,31 @@ impl ColdCopy {
 #[derive(Default)]
 pub(super) struct ColdTier {
     pub(super) view: Arc<View>,
-    /// Counts the views; an answer of an older one is asked for again.
+    /// Counts views; the result of a read of an older view is read again.
     pub(super) generation: u64,
-    /// Counts what has been dropped from memory other than by itself: what was found to be there may not be any more.
+    /// Counts rounds of eviction: what a read plan has found to be resident may not be any more.
     pub(super) dropped: u64,
-    /// When waiting copies are due, stale ones not counted.
+    /// When waiting rows are due.
     pub(super) minutes: DueHistogram,
     /// Slices of topics that were deleted.
     pub(super) gone: BTreeMap<TopicId, ColdSlices>,
-    /// What more is to be loaded of, for somebody who waits.
+    /// Slices of which more rows are to be read for a waiting consumer.
     pub(super) wanted: BTreeSet<Slice>,
-    /// Slices that are looked through because time has done something to a job there.
+    /// Slices that are being looked through because a ttl has ended there.
     pub(super) passing: BTreeMap<Slice, Passing>,
-    /// What the cold tier will be once a manifest names it.
+    /// The view that the next manifest will name.
     pub(super) next: Option<View>,
-    /// For each manifest under way, what the cold tier is from then on, if that changes.
+    /// For each manifest under way, the view it installs, if any.
     pub(super) saving: VecDeque<Option<Saving>>,
-    /// Files that are not needed once a manifest names the view.
+    /// Files that become obsolete with the next view.
     pub(super) obsolete: Vec<String>,
-    /// Whether what is to be in the cold tier, or what is free of the journal, is not yet in a manifest.
+    /// Whether the next manifest has something new to say about runs or segments.
     pub(super) unsaved: bool,
-    /// As of which sequence the topics were written last.
+    /// The sequence that names the last topics file.
     pub(super) stamp: Option<u64>,
-    /// What could not be read, since whenever: every manifest says it again.
+    /// Damaged parts of runs; every manifest repeats them.
     pub(super) bad: BTreeSet<BadPlace>,
-    /// What could not be written, until it could.
+    /// Why the cold tier could not be written, until it could.
     pub(super) trouble: Option<String>,
 }
 
@@ -148,28 +148,28 @@ impl ColdTier {
     }
 }
 
-/// What the cold tier is once a manifest is durable.
+/// The view that a manifest installs once it is durable.
 pub(super) struct Saving {
     pub(super) view: Option<View>,
-    /// Whether what was flushed has arrived then.
+    /// Whether it installs a flush.
     pub(super) lands: bool,
 }
 
 /// How far a slice has been looked through.
 #[derive(Debug)]
 pub(super) struct Passing {
-    /// What comes before has been.
+    /// Rows before this place are done.
     pub(super) from: Place,
     /// Whether more has been asked for.
     pub(super) asked: bool,
-    /// Whether the disk did not give it; with the next sweep or command it is asked again.
+    /// Whether the read failed; the next sweep or command tries again.
     pub(super) failed: bool,
-    /// How often it did.
+    /// Batches of rows that were read.
     rows: u64,
 }
 
 impl Passing {
-    /// Asks again if the disk did not give what was asked for.
+    /// Reads again if the last read failed.
     fn try_again(&mut self) {
         if std::mem::take(&mut self.failed) {
             self.asked = false;
@@ -197,13 +197,13 @@ impl Topic {
         self.lane(priority, phase)
     }
 
-    /// Counts something about a job that is in the cold tier as it is.
+    /// Changes a count of the slice of a clean job.
     pub(super) fn count_clean(&mut self, meta: &JobMeta, count: impl FnOnce(&mut ColdSlice)) {
         let lane = self.lane(meta.priority, meta.phase);
         count(self.slices.get_mut(&(meta.line, lane)).expect("a clean job is counted"));
     }
 
-    /// Time means something else to jobs under another policy: those in the cold tier are to be looked at again.
+    /// Another policy has other ttls: rows are to be looked through again.
     pub(super) fn retime_cold_tier(&mut self, policy: &TopicPolicy) {
         if (self.policy.ttl, self.policy.keep_buried) != (policy.ttl, policy.keep_buried) {
             for of in self.slices.values_mut() {
@@ -213,13 +213,13 @@ impl Topic {
         }
     }
 
-    /// Its slices of waiting or of buried jobs with something in the cold tier.
+    /// Its slices of waiting or of buried jobs.
     pub(super) fn cold_slices(&self, buried: bool) -> impl Iterator<Item = (Slice, &ColdSlice)> {
         let wanted = self.slices.iter().filter(move |((_, lane), _)| (*lane == Lane::BURIED) == buried);
         wanted.map(|(&(line, lane), of)| (Slice { topic: self.id, line, lane }, &**of))
     }
 
-    /// How many waiting or buried jobs are in the cold tier only.
+    /// How many waiting or buried rows are not resident.
     pub(super) fn away(&self, buried: bool) -> u64 {
         if self.slices.is_empty() { 0 } else { self.cold_slices(buried).map(|(_, of)| of.away()).sum() }
     }
@@ -239,14 +239,14 @@ impl Topic {
 }
 
 impl Engine {
-    /// Notes places that cannot be read. They are found once, and known from then on.
+    /// Notes damaged parts of runs.
     pub(super) fn note_bad(&mut self, places: Vec<BadPlace>) {
         let known = self.cold.bad.len();
         self.cold.bad.extend(places.into_iter().take(MAX_DAMAGED_PARTS.saturating_sub(known)));
         self.cold.unsaved |= self.cold.bad.len() > known;
     }
 
-    /// The copy in the cold tier of a job that is as it is there.
+    /// The row of a clean job.
     pub(super) fn copy_of(&self, index: Index) -> Option<ColdCopy> {
         let slot = self.slots.get(index);
         if !slot.is_clean() {
@@ -261,7 +261,7 @@ impl Engine {
         Some(ColdCopy { stale, has_landed })
     }
 
-    /// A copy has become stale. The slot is not clean any more, or is no more.
+    /// A clean job has changed or ended: its row gets a pending tombstone.
     pub(super) fn add_tombstone(&mut self, copy: Option<ColdCopy>) {
         let Some(ColdCopy { stale, has_landed }) = copy else { return };
         let Tombstone { key, version, .. } = stale;
@@ -279,7 +279,7 @@ impl Engine {
         }
     }
 
-    /// Drops a job from memory that is in the cold tier as it is.
+    /// Evicts a clean job from memory.
     pub(super) fn evict(&mut self, index: Index) {
         debug_assert_eq!(self.slots.get(index).home, Home::COLD);
         let passes = self.passage_at(index).unwrap_or(Timestamp::MAX);
@@ -300,7 +300,7 @@ impl Engine {
         self.waiters.mark(slot.topic);
     }
 
-    /// Takes a job from the cold tier into memory, unless it is there already or its copy is stale.
+    /// Loads a row into memory, unless its job is resident already or the row has a tombstone.
     pub(super) fn load(&mut self, job: Shown) -> Option<Index> {
         let index = self.load_unindexed(job)?;
         self.index(index);
@@ -327,7 +327,7 @@ impl Engine {
         Some(index)
     }
 
-    /// A job that is in the cold tier, or soon will be, is in memory too.
+    /// Counts a clean job as resident.
     pub(super) fn note_resident(&mut self, index: Index) {
         let passes = self.passage_at(index).unwrap_or(Timestamp::MAX);
         let slot = self.slots.get(index);
@@ -337,7 +337,7 @@ impl Engine {
         });
     }
 
-    /// Makes sure that a topic is looked at when something of it that is in the cold tier is soon due.
+    /// Sets a topic's timer for its rows: to prefetch them, to make them due, to end their ttls.
     pub(super) fn wake_for_cold_tier(&mut self, id: TopicId) {
         if self.topics[&id].slices.is_empty() {
             return;
@@ -362,7 +362,7 @@ impl Engine {
         }
     }
 
-    /// Something of a topic that is in the cold tier is due, or soon will be.
+    /// The timer of a topic for its rows fires.
     pub(super) fn wake_cold_tier(&mut self, id: TopicId) {
         let Some(topic) = self.topics.get_mut(&id) else { return };
         topic.cold_timer = None;
@@ -372,7 +372,7 @@ impl Engine {
         self.wake_for_cold_tier(id);
     }
 
-    /// Queries through slices where time has done something to a job.
+    /// Begins to look through slices where a ttl has ended.
     fn pass_in_cold_tier(&mut self, id: TopicId) {
         let topic = self.topics.get_mut(&id).expect("it is there");
         for (&(line, lane), of) in &mut topic.slices {
@@ -384,7 +384,7 @@ impl Engine {
         }
     }
 
-    /// Does to a few jobs of a slice what time has done to them; the rest of the slice comes later.
+    /// Applies the passing of time to a batch of rows; the rest of the slice comes later.
     pub(super) fn pass_row(&mut self, slice: Slice, row: Row) {
         for job in row.jobs {
             let number = job.meta.number;
@@ -421,8 +421,8 @@ impl Engine {
         }
     }
 
-    /// Whether slices of a topic are being looked through because time has done something to jobs there; then what is
-    /// asked of the whole topic has to wait.
+    /// Whether slices of a topic are being looked through because a ttl has ended there. Commands on the whole topic wait for
+    /// that.
     pub(super) fn is_passing(&mut self, id: TopicId) -> bool {
         self.pass_in_cold_tier(id);
         let first = Slice { topic: id, line: Line::PULL, lane: Lane::FIRST };
@@ -430,12 +430,12 @@ impl Engine {
         of_topic.map(|(_, passing)| passing.try_again()).count() > 0
     }
 
-    /// Asks again for what of slices the disk did not give.
+    /// Reads again what of these slices could not be read.
     pub(super) fn retry_passages(&mut self) {
         self.cold.passing.values_mut().for_each(Passing::try_again);
     }
 
-    /// Whether what is known of a job's slot is that it waits: not handed out, and in no other's hands.
+    /// Whether a job is waiting or buried, and indexed as such: not leased, and not in the middle of a change.
     pub(super) fn rests(&self, index: Index) -> bool {
         matches!(self.slots.get(index).indexed, Indexed::Delayed | Indexed::Ready(_) | Indexed::Buried)
     }

@@ -22,52 +22,52 @@ use crate::format::key::{Slice, after_place, first_place};
 use crate::format::record::{GoneCause, TopicId};
 use crate::sim_bugs::{self, Bug};
 
-/// Ready jobs of a line that are enough in memory, where more are in the cold tier.
+/// Resident ready jobs of a line that are enough, where more are cold.
 pub(super) const READY_WINDOW: usize = 4_096;
 
-/// How many jobs, and bytes of them, are loaded at a time.
+/// Rows, and bytes of rows, of one read.
 const JOBS_A_ROW: usize = 1_024;
 const BYTES_A_ROW: usize = 512 << 10;
 
-/// Jobs that were loaded for commands and are no longer needed, at which they are dropped though others wait.
+/// Jobs loaded for finished commands at which they are evicted though other commands are parked.
 const EVICT_AT_LOADED: usize = 16_384;
 
-/// Bytes of a range that are enough: more than one answer takes.
+/// Bytes of a range that are enough: more than one answer has.
 const RANGE_BYTES: usize = 16 << 20;
 
-/// Names an ask.
+/// Names a read.
 pub(crate) type ReadId = u64;
 
-/// Something to be read for the engine.
+/// A read of the cold tier.
 pub(crate) struct ColdRead {
     pub(crate) id: ReadId,
     pub(crate) view: std::sync::Arc<View>,
     pub(crate) question: ReadRequest,
 }
 
-/// A command that waits for the cold tier.
+/// A command that waits for reads.
 pub(super) struct ParkedCommand {
     command: Command,
     known: ReadState,
-    /// How often the disk did not give what it needs.
+    /// Failed reads so far.
     failures: u32,
 }
 
-/// What is known for a command beside what is in memory.
+/// What reads have found for a command, beside the rows that are loaded.
 pub(super) struct ReadState {
-    /// As of this view, and with nothing dropped since.
+    /// Valid for this view and this round of eviction.
     generation: u64,
     dropped: u64,
     /// The time when it was first looked at.
     pub(super) at: Timestamp,
-    /// What is not in memory is not in the cold tier either.
+    /// Ids that were looked up: those not in memory are not in the cold tier either.
     looked_up: BTreeSet<(TopicId, JobId)>,
     numbers_looked_up: BTreeSet<Number>,
-    /// What is not in the cold tier at all: whatever is dropped, it does not get there by that.
+    /// Ids that are not in the cold tier, whatever is evicted.
     absent: BTreeSet<(TopicId, JobId)>,
     /// All jobs that it names have been looked up.
     is_complete: bool,
-    /// Stretches of which everything is in memory.
+    /// Ranges of which every row is resident.
     ranges: Vec<Stretch>,
     /// How many are due by a time.
     pub(super) ranks: HashMap<(Slice, Timestamp), u64, FastHash>,
@@ -75,7 +75,7 @@ pub(super) struct ReadState {
     pub(super) purged: u64,
     purged_until: Place,
     purged_all: bool,
-    /// What was loaded for it.
+    /// Jobs that were loaded for it.
     loaded: Vec<(Index, Number)>,
 }
 
@@ -132,7 +132,7 @@ struct Stretch {
     bytes: usize,
 }
 
-/// What a command misses.
+/// What a command still needs.
 enum ReadNeed {
     /// These jobs.
     Jobs(Vec<(TopicId, JobId)>, Vec<Number>),
@@ -144,21 +144,21 @@ enum ReadNeed {
     Purge { topic: TopicId, buried: bool, from: Place, until: Timestamp },
     /// The next flush.
     Flush,
-    /// What was wanted of slices.
+    /// Rows of the slices that are in `wanted`.
     ColdSlices,
 }
 
-/// Who waits for an answer.
+/// What a read is for.
 enum Requester {
-    /// A command, for this.
+    /// A parked command.
     Command(Box<ParkedCommand>, ReadKind),
-    /// Somebody who waits for jobs of this slice.
+    /// Waiting consumers of this slice.
     Slice { slice: Slice, from: Place, until: Timestamp },
-    /// Time, which has done something to jobs of this slice.
+    /// Looking through a slice where a ttl has ended.
     Passage(Slice),
 }
 
-/// What has been asked for a command.
+/// What a read for a command is to find.
 enum ReadKind {
     Jobs(Vec<(TopicId, JobId)>, Vec<Number>),
     Stretch(RangeName, Option<Box<RedriveTopic>>),
@@ -174,7 +174,7 @@ struct RangeName {
     from: Place,
 }
 
-/// All that waits for the cold tier.
+/// All reads that are under way, and all parked commands.
 #[derive(Default)]
 pub(super) struct ColdReads {
     next: ReadId,
@@ -215,7 +215,7 @@ impl ColdReads {
 }
 
 impl Engine {
-    /// Carries out a command, now or when what it needs is in memory.
+    /// Runs a command, now or when the rows it needs are loaded.
     pub(super) fn attempt(&mut self, command: Command) {
         if self.cold.view.runs.is_empty() && self.cold.gone.is_empty() && !self.flush.is_flying() {
             return command.run(self);
@@ -283,7 +283,7 @@ impl Engine {
         self.cold_reads.requesters.insert(id, (requester, self.cold.generation));
     }
 
-    /// What is to be read next.
+    /// The reads to start next.
     pub(crate) fn take_reads(&mut self) -> Vec<ColdRead> {
         if self.failed.is_some() {
             return Vec::new();
@@ -317,7 +317,7 @@ impl Engine {
         std::mem::take(&mut self.cold_reads.reads)
     }
 
-    /// Something has been read. Whether it is of use: then [`Engine::use_answer`] is to be called.
+    /// A read has ended. If it is of use, [`Engine::use_answer`] is to be called.
     pub(crate) fn answered(&mut self, id: ReadId, answered: ReadOutcome) -> bool {
         let Some((requester, generation)) = self.cold_reads.requesters.remove(&id) else { return false };
         if self.failed.is_some() {
@@ -367,7 +367,7 @@ impl Engine {
         true
     }
 
-    /// Gives what has been read to those who waited for it.
+    /// Loads what was read, and tries those again who waited for it.
     pub(crate) fn use_answer(&mut self) {
         if let Some((slice, jobs)) = self.cold_reads.row.take() {
             self.load_row(slice, jobs);
@@ -376,7 +376,7 @@ impl Engine {
         self.serve();
     }
 
-    /// Queries again at puts that wait for room, if there is some.
+    /// Tries puts again that wait for memory, if there is some.
     pub(crate) fn retry_for_room(&mut self) {
         if self.cold_reads.for_room.is_empty() || self.puts_wait() {
             return;
@@ -386,14 +386,14 @@ impl Engine {
         }
     }
 
-    /// Queries again at commands that wait for slices.
+    /// Tries commands again that wait for rows of slices.
     pub(super) fn retry_for_slices(&mut self) {
         for parked in std::mem::take(&mut self.cold_reads.for_slices) {
             self.attempt_again(Box::new(parked));
         }
     }
 
-    /// Queries again at commands that waited for a flush.
+    /// Tries commands again that wait for a flush.
     pub(super) fn retry_for_flush(&mut self) {
         for parked in std::mem::take(&mut self.cold_reads.for_flush) {
             self.attempt_again(Box::new(parked));
@@ -460,7 +460,7 @@ impl Engine {
         }
     }
 
-    /// Drops what was loaded for commands that are done.
+    /// Evicts jobs that were loaded for finished commands.
     pub(super) fn drop_done_with(&mut self) {
         if self.cold_reads.done_with.is_empty() {
             return;

@@ -29,71 +29,71 @@ use crate::sim_bugs::{self, Bug};
 
 pub(crate) use backpressure::Admission;
 
-/// Bytes that wait to be written, at which cleaning waits too.
+/// Bytes of unwritten records at which a flush pauses.
 const BATCH_BYTES_THAT_PAUSE_FLUSH: usize = 4 << 20;
 
-/// What is due within this time, and somebody waits for it, is not worth a place in the cold tier.
+/// A job that is due within this time, in a topic with a waiting consumer, is logged again instead of flushed.
 const RELOGGED_DUE_WITHIN_MILLIS: u64 = 10_000;
 
-/// What is due within this time stays in memory too, if there is room.
+/// A flushed job that is due within this time stays resident if memory allows.
 const KEPT_DUE_WITHIN_MILLIS: u64 = 30_000;
 
-/// Somebody who has asked for jobs within this time may ask for more.
+/// A topic that was leased from within this time counts as consumed.
 const RECENTLY_ASKED: Duration = Duration::from_secs(10);
 
-/// Without a cold tier: segments that are kept however little is live.
+/// Without a cold tier: segments that are kept however few jobs are live.
 const MEMORY_SEGMENTS_KEPT: u64 = 4;
 
 /// Without a cold tier: bytes a job counts for beside its record. To free a segment takes a walk over all jobs and several
 /// syncs, so it must be worth it where jobs are small, or are drained faster than that.
 const MEMORY_BYTES_A_JOB: usize = 512;
 
-/// After so many flushes that made no room in memory, what is there has to be there.
+/// After this many fruitless flushes puts no longer wait for one: what is in memory has to be there.
 const FRUITLESS_FLUSHES: u32 = 3;
 
-/// A flush that takes less than this part of the memory for jobs out of it relieves nothing.
+/// A flush that evicts less than this share of the memory for jobs is fruitless.
 const RELIEF_SHARE: usize = 32;
 
-/// How long after a failure it is tried again; with less where there was no room, since everything waits for it.
+/// When a failed flush is tried again; sooner after ENOSPC, since everything waits for it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const RETRY_AFTER_ON_FULL_DISK: Duration = Duration::from_millis(20);
 
-/// How far the freeing of the oldest segments has come.
+/// The state of the flush that is under way, and what is kept between flushes.
 pub(super) struct FlushState {
-    /// The oldest segment that is needed.
+    /// The oldest journal segment that is needed.
     first: u64,
     pub(super) step: Step,
-    /// What is collected for the cold tier.
+    /// The records that are collected for the new run.
     flush: Flush,
-    /// The slots of what is collected.
+    /// The slots of the collected records.
     collected: Vec<Collected>,
-    /// The slices whose stale copies are noted in the cold tier with this flush.
+    /// The slices whose pending tombstones this flush writes.
     noted: Vec<Slice>,
-    /// Topics that were deleted and are cleared away with this flush.
+    /// Deleted topics whose rows this flush deletes.
     cleared: Vec<TopicId>,
-    /// Slots in the cold tier that are to be dropped.
+    /// Clean slots that are to be evicted.
     evicting: Vec<(Index, dwell_core::Number)>,
-    /// Copies that have become stale while they were on their way.
+    /// Tombstones for rows of this flush: their jobs have changed since they were collected.
     pub(super) flown: Vec<Tombstone>,
-    /// What is to be handed to the cold tier's thread.
+    /// The flush, ready for the compactor.
     ready: Option<Box<Flush>>,
-    /// After a failure: not before this.
+    /// After a failure: no flush before this time.
     not_before: Duration,
-    /// How many flushes have failed since one did not.
+    /// Failures in a row.
     failures: u32,
-    /// What was collected is written, and not yet in a manifest.
+    /// The run is written and no manifest names it yet.
     pub(super) lands: bool,
     /// Bytes that this flush has logged again.
     again: usize,
-    /// Somebody waits for a flush.
+    /// A command waits for a flush.
     soon: bool,
-    /// How many flushes have begun since there was room in memory.
+    /// Flushes begun since memory was last below its limit.
     unrelieved: u32,
-    /// Bytes of jobs that are to be dropped, of those that were in the cold tier before this flush.
+    /// Bytes of jobs that this flush evicts and that were cold before it.
     relief: usize,
-    /// After a flush that relieved memory of next to nothing: none for memory's sake before this.
+    /// After a fruitless flush: no flush for memory's sake before this time.
     idle_until: Duration,
-    /// Everything up to this sequence that was true of jobs in the cold tier is there.
+    /// The sequence of the last flush that was installed.
     flushed: u64,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct FlushState {
 struct Collected {
     index: Index,
     number: dwell_core::Number,
-    /// Where it is if it does not get there: what of the journal is freed next time need not reach as far.
+    /// Its home before the flush, restored if the flush fails.
     home: Home,
 }
 
@@ -144,12 +144,12 @@ impl FlushState {
         self.first
     }
 
-    /// Everything up to this sequence that was true of jobs in the cold tier is there.
+    /// The sequence of the last flush that was installed.
     pub(super) fn flushed_through(&self) -> u64 {
         self.flushed
     }
 
-    /// What [`FlushState::flushed_through`] will be once what is on its way has arrived.
+    /// What [`FlushState::flushed_through`] will be once the flush that is under way is installed.
     pub(super) fn through(&self) -> u64 {
         match self.step {
             Step::Writing(sequence, _) | Step::Syncing(sequence, _) => sequence,
@@ -163,14 +163,14 @@ impl FlushState {
         !matches!(self.step, Step::Idle) || self.is_flying()
     }
 
-    /// Whether jobs are on their way to the cold tier, and counted as if they were there.
+    /// Whether collected jobs are counted as cold and not installed yet.
     pub(super) fn is_flying(&self) -> bool {
         !self.collected.is_empty()
     }
 }
 
 impl Engine {
-    /// Does a little of what there is to free.
+    /// One step of a flush.
     pub(super) fn flush_step(&mut self, jobs: usize) {
         self.evict_step(jobs);
         if !self.is_full() {
@@ -200,8 +200,8 @@ impl Engine {
         }
     }
 
-    /// Takes the room that all jobs would need, of which the system gives only what is used: what is collected is never
-    /// moved for want of room, which would hold everything else up.
+    /// Reserves address space for all jobs, of which the system commits only what is used: so the buffer of collected records is
+    /// never copied to grow.
     fn reserve_for_flush(&mut self) {
         if self.settings.cold_tier {
             let (jobs, bytes) = (self.slots.len(), self.slots.live());
@@ -211,7 +211,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is something of this kind to do at once.
+    /// Whether the next step of a flush, an eviction or arena compaction can be done now.
     pub(crate) fn is_cleaning(&self) -> bool {
         let cleans = match self.flush.step {
             Step::Idle => self.wants_flush().is_some(),
@@ -223,8 +223,8 @@ impl Engine {
         self.failed.is_none() && (cleans || drops || self.is_moving())
     }
 
-    /// Segments of journal that are enough: one beside the newest where the disk is full. What was put just before that
-    /// takes more room in the cold tier than calls that go on meanwhile would leave.
+    /// How many segments the journal may have before a flush. On a full disk one: what was put just before takes more space in
+    /// the cold tier than later calls would leave.
     fn tail(&self) -> u64 {
         if self.room.is_short {
             return 1;
@@ -232,7 +232,7 @@ impl Engine {
         (self.settings.tail.min(self.settings.memory as u64 / 4) / self.settings.segment).max(1)
     }
 
-    /// Before which segment all are to be freed, if any.
+    /// The segment before which all are to be freed, if a flush is wanted.
     fn wants_flush(&self) -> Option<u64> {
         let busy = self.cold.is_saving() || self.flush.is_flying();
         if busy || self.now.real < self.flush.not_before {
@@ -253,12 +253,12 @@ impl Engine {
         many.then_some(self.flush.first + 1)
     }
 
-    /// Whether there is little room, or was too little for the last flush.
+    /// Whether disk space is short, or the last flush got ENOSPC.
     fn flushes_sparingly(&self) -> bool {
         self.room.is_short || self.flush.failures > 0
     }
 
-    /// Somebody waits for a flush.
+    /// A command waits for a flush.
     pub(super) fn flush_soon(&mut self) {
         self.flush.soon = true;
     }
@@ -313,8 +313,8 @@ impl Engine {
         self.flush.step = Step::Writing(sequence, target);
     }
 
-    /// A flush that finds next to nothing to take out of memory is not followed at once by another one: what is there is
-    /// leased, or soon needed, and all that would come of it is that it is logged again and again.
+    /// A fruitless flush is not followed at once by another one: the jobs in memory are leased or soon due, and would only be
+    /// logged again and again.
     fn note_relief(&mut self) {
         let relief = std::mem::take(&mut self.flush.relief) + self.flush.flush.records.len();
         if relief < self.settings.memory / RELIEF_SHARE {
@@ -322,8 +322,8 @@ impl Engine {
         }
     }
 
-    /// Whether a job goes to the cold tier, or is logged again: where somebody waits for it and it is soon due, unless there
-    /// are too many of them.
+    /// Whether a job is flushed. If not it is logged again: it is soon due and a consumer waits, and not too much was logged
+    /// again already.
     fn goes_cold(&self, index: Index) -> bool {
         let many = self.flush.again as u64 > self.tail() * self.settings.segment / 2;
         let needed = || {
@@ -333,14 +333,14 @@ impl Engine {
         self.settings.cold_tier && self.rests(index) && (many || !needed())
     }
 
-    /// Whether a job that is in the cold tier is dropped from memory.
+    /// Whether a clean job is evicted.
     fn should_evict(&self, index: Index) -> bool {
         let stays = self.is_light() && self.is_due_within(index, KEPT_DUE_WITHIN_MILLIS) && !self.is_surplus(index);
         self.rests(index) && !stays
     }
 
-    /// Whether a job is ready in a topic that nobody has consumed of late, behind enough others: it would be in the way of
-    /// those that are needed.
+    /// Whether a job is ready in a topic without recent consumers, behind a full window of others: it would take memory from
+    /// jobs that are needed.
     fn is_surplus(&self, index: Index) -> bool {
         let slot = self.slots.get(index);
         let topic = &self.topics[&slot.topic];
@@ -349,8 +349,8 @@ impl Engine {
         matches!(slot.indexed, Indexed::Ready(_)) && topic.ready_count > READY_WINDOW as u64 && idle()
     }
 
-    /// Whether there is room in memory for what is in the cold tier and soon needed: well below where flush begins, so that
-    /// one flush does not lead to the next.
+    /// Whether clean jobs that are soon due may stay resident: well below the limit where flushes begin, so that one flush does
+    /// not lead to the next.
     pub(super) fn is_light(&self) -> bool {
         self.weight() <= self.settings.memory / 4
     }
@@ -367,7 +367,7 @@ impl Engine {
         self.flush.again += self.batch.len() - before;
     }
 
-    /// Takes a job up for the cold tier. From now on it counts as being there.
+    /// Collects a job. From now on it is counted as cold.
     fn collect(&mut self, index: Index) {
         let slot = self.slots.get(index);
         let (meta, id, indexed) = (slot.meta, slot.topic, slot.indexed);
@@ -400,7 +400,7 @@ impl Engine {
         }
     }
 
-    /// All copies that are stale, and will not be known to be so in the cold tier once what is on its way has arrived.
+    /// All tombstones that will still be pending once the flush that is under way is installed.
     pub(super) fn unnoted(&self) -> impl Iterator<Item = Tombstone> {
         let live = self.topics.iter().map(|(id, topic)| (*id, &topic.slices));
         let gone = self.cold.gone.iter().map(|(id, slices)| (*id, slices));
@@ -414,7 +414,7 @@ impl Engine {
         new.chain(self.flush.flown.iter().copied())
     }
 
-    /// What the cold tier does not know yet: stale copies, deleted topics, purges.
+    /// Adds pending tombstones and deleted topics to the flush.
     fn collect_tombstones(&mut self) {
         let FlushState { flush, noted, cleared, flown, .. } = &mut self.flush;
         flush.tombstones.extend(flown.drain(..).map(|stale| (stale.key.number, stale.version)));
@@ -435,7 +435,7 @@ impl Engine {
         }
     }
 
-    /// Jobs of a topic that wait and are on their way to the cold tier: counted as being there, and not there yet.
+    /// Waiting jobs of a topic that are collected: counted as cold, and in no run yet.
     pub(super) fn flying(&self, topic: TopicId) -> impl Iterator<Item = &JobMeta> {
         let slots = self.flush.collected.iter().filter_map(|collected| {
             let slot = self.slots.peek(collected.index)?;
@@ -444,7 +444,7 @@ impl Engine {
         slots.filter(move |slot| slot.topic == topic && slot.indexed != Indexed::Buried).map(|slot| &slot.meta)
     }
 
-    /// What is to be flushed next.
+    /// The flush for the compactor, if one is ready.
     pub(crate) fn take_flush(&mut self) -> Option<Box<Flush>> {
         self.flush.ready.take()
     }
@@ -457,7 +457,7 @@ impl Engine {
         slices.get_mut(&(slice.line, slice.lane)).map(|of| &mut **of)
     }
 
-    /// Drops a few jobs from memory that are in the cold tier.
+    /// Evicts a few clean jobs.
     fn evict_step(&mut self, jobs: usize) {
         if self.flush.evicting.is_empty() {
             return;
@@ -474,23 +474,23 @@ impl Engine {
         }
     }
 
-    /// The cold tier as it is now.
+    /// The current view of the cold tier.
     pub(crate) fn cold_view(&self) -> View {
         View::clone(&self.cold.view)
     }
 
-    /// A manifest is under way that says nothing new of the cold tier.
+    /// A manifest is under way that does not change the cold tier.
     pub(crate) fn saves_nothing(&mut self) {
         self.cold.saving.push_back(None);
     }
 
-    /// What is not at its best.
+    /// What the status says is wrong with the cold tier.
     pub(crate) fn troubles(&self) -> Vec<String> {
         let bad = self.cold.bad.iter().map(|place| &place.told);
         bad.chain(&self.cold.trouble).cloned().collect()
     }
 
-    /// Everything up to this sequence that was true of jobs in the cold tier is there.
+    /// The sequence of the last flush that was installed.
     pub(crate) fn flushed_through(&self) -> u64 {
         self.flush.flushed
     }

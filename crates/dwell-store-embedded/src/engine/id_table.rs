@@ -8,31 +8,31 @@ use std::hint::black_box;
 
 use super::pages::Index;
 
-/// Entries of the smallest row.
+/// Entries of the smallest table.
 const MIN_ENTRIES: usize = 16;
 
-/// Of all entries some slots may have the same hash; which is meant, the caller can tell.
+/// The table. Several slots may have one hash; the caller says which is meant.
 #[derive(Default)]
 pub(super) struct ProbeTable {
-    /// As many as a power of two, or none. Never all of them are taken.
+    /// A power of two, or none. Never full.
     row: Vec<Entry>,
     len: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    /// It is carried along, so that a table can grow without a look at what is hashed.
+    /// Kept, so that the table can grow without reading the ids.
     hash: u32,
     index: Index,
 }
 
-/// The hash of nothing: where there is no entry.
+/// The hash of an empty entry.
 pub(super) const NO_HASH: u32 = 0;
 
 const FREE_ENTRY: Entry = Entry { hash: NO_HASH, index: 0 };
 
 impl ProbeTable {
-    /// With room for so many.
+    /// With capacity for this many entries.
     pub(super) fn with_capacity(len: usize) -> Self {
         let mut table = Self::default();
         table.resize(len);
@@ -86,8 +86,8 @@ impl ProbeTable {
         self.resize(len.max(self.len));
     }
 
-    /// Queries at where these hashes are. Who is about to use them one after the other would wait for each of them; so the
-    /// memory is asked for all of them at the same time.
+    /// Touches the entries of these hashes, so that their cache misses overlap. A caller that used them one after the other would
+    /// wait for each.
     pub(super) fn prefetch_hashes(&self, hashes: impl IntoIterator<Item = u32>) {
         if !self.row.is_empty() {
             black_box(hashes.into_iter().fold(0, |all, hash| all ^ self.row[self.home(hash)].hash));

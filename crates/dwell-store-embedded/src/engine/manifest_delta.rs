@@ -29,7 +29,7 @@ impl Engine {
         self.cold.unsaved && matches!(self.flush.step, Step::Idle)
     }
 
-    /// What a manifest is to say of the cold tier, if that has changed and may be said; with it, the files not needed then.
+    /// What the next manifest says about the cold tier, if that has changed and may be named; with the files that become obsolete.
     pub(crate) fn take_manifest_delta(&mut self) -> Option<ManifestDelta> {
         // What is in the cold tier must not be named before its segments can go.
         if !self.cold.unsaved || matches!(self.flush.step, Step::Syncing(..)) {
@@ -101,7 +101,7 @@ impl Engine {
     }
 }
 
-/// What a manifest is to say of the cold tier.
+/// What the next manifest says about the cold tier.
 pub(crate) struct ManifestDelta {
     pub(crate) runs: Vec<RunName>,
     /// Places of them that cannot be read.

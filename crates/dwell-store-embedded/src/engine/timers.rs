@@ -51,7 +51,7 @@ impl Engine {
         false
     }
 
-    /// Queries for work without having been woken: whatever else is lost, nobody waits longer than this.
+    /// Looks for work without having been woken: whatever else is lost, nobody waits longer than this.
     pub(super) fn sweep(&mut self) {
         if self.now.real < self.swept_at + Duration::from_millis(limits::SWEEP) {
             return;

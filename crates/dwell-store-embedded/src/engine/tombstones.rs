@@ -8,7 +8,7 @@ use crate::format::key::Place;
 
 type Copy = (Place, Version);
 
-/// Tombstone copies. A flush takes them up; until it has landed they count as before.
+/// Pending tombstones. A flush takes them up; until it is installed they count as before.
 #[derive(Debug, Default)]
 pub(super) struct PendingTombstones {
     new: Copies,
@@ -55,7 +55,7 @@ impl PendingTombstones {
         self.taken.iter()
     }
 
-    /// The flush has landed: the cold tier knows of what it has taken up.
+    /// The flush is installed: what it has taken up is in tombstone files.
     pub(super) fn landed(&mut self) {
         self.taken = Copies::default();
     }
@@ -66,7 +66,7 @@ impl PendingTombstones {
     }
 }
 
-/// A set of copies. Who leases takes them in order, so most come after all that are there: those are a plain row.
+/// A set of copies. Leases take jobs in order, so most tombstones come after all others: those are in a sorted array.
 #[derive(Debug, Default)]
 struct Copies {
     /// In order.

@@ -280,7 +280,7 @@ pub(crate) enum Seen<'a> {
     Other(Box<Record>),
 }
 
-/// Queries at the next record. What it accepts, [`decode`] accepts too, given the same topics.
+/// Looks at the next record. What it accepts, [`decode`] accepts too, given the same topics.
 #[inline]
 pub(crate) fn see<'a>(
     reader: &mut Reader<'a>,

@@ -100,7 +100,7 @@ impl SegmentFile {
         Ok(Self { id, name, bytes, header, frames: Vec::new(), scanned: Vec::new(), end: frame::PAGE, why })
     }
 
-    /// Queries at the next frame and its records. False if there is none.
+    /// Looks at the next frame and its records. False if there is none.
     pub(super) fn look(&mut self, scanner: &RecordScanner) -> bool {
         let (Ok(SegmentHeader { epoch, .. }), None) = (&self.header, &self.why) else { return false };
         match frame::read_frame(&self.bytes, self.end, self.id) {
@@ -131,7 +131,7 @@ impl RecordScanner {
         Self { hash, nowhere: TopicName::new("$").expect("a good name") }
     }
 
-    /// Queries at all records of a frame; what is wrong with it after those that were added.
+    /// Looks at all records of a frame; what is wrong with it after those that were added.
     fn look(&self, frame: &Frame<'_>, scanned: &mut Vec<ScannedRecord>) -> Result<(), String> {
         let mut reader = Reader::new(frame.payload);
         let records = usize::try_from(frame.header.record_count).unwrap_or(usize::MAX);

@@ -121,7 +121,7 @@ impl Salvaging<'_> {
         all
     }
 
-    /// Queries through all runs for the newest copy of each job.
+    /// Looks through all runs for the newest copy of each job.
     fn find_newest(&mut self, runs: &[RunName], dead: &[Option<RoaringBitmap>], journal: &Salvaged) {
         let mut newest = [HashMap::new(), HashMap::new()];
         for (name, dead) in runs.iter().zip(dead) {

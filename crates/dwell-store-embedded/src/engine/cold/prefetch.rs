@@ -12,7 +12,7 @@ use crate::format::key::{Place, Slice, after_place, after_time};
 use crate::format::record::TopicId;
 
 impl Engine {
-    /// Asks for what of a topic is soon due, if somebody waits for it.
+    /// Prefetches the rows of a topic that are soon due, if a consumer waits.
     pub(in crate::engine) fn prefetch_topic(&mut self, id: TopicId) {
         let Some(topic) = self.topics.get(&id) else { return };
         if topic.slices.is_empty() || !self.is_asked_for(topic) {
@@ -36,8 +36,7 @@ impl Engine {
             .collect()
     }
 
-    /// Whether there is room in memory for what comes next: more than for what may stay there, which would leave none, and
-    /// still below where flush begins.
+    /// Whether memory has room for prefetched rows: above what may stay resident, and below the limit where flushes begin.
     pub(in crate::engine) fn has_room_to_prefetch(&self) -> bool {
         self.weight() <= self.settings.memory / 8 * 3
     }
@@ -53,7 +52,7 @@ impl Engine {
         delayed.max(ready)
     }
 
-    /// The same for topics that somebody begins to wait for.
+    /// Prefetches for a consumer that begins to wait.
     pub(in crate::engine) fn prefetch_for(&mut self, from: &LeaseFrom) {
         if self.cold.view.runs.is_empty() {
             return;
@@ -69,13 +68,13 @@ impl Engine {
         }
     }
 
-    /// Whether somebody waits for jobs of a topic.
+    /// Whether a consumer or courier waits for jobs of a topic.
     pub(in crate::engine) fn is_asked_for(&self, topic: &Topic) -> bool {
         let pushed = topic.policy.deliver_to.is_some() || topic.slices.keys().any(|(line, _)| *line != Line::PULL);
         self.waiters.is_waited_for(&topic.name) || (pushed && self.waiters.has_couriers())
     }
 
-    /// Jobs of one slice that were asked for are here. What comes after them can be asked for before they are loaded.
+    /// Rows of a slice were read. The next batch can be requested before these are loaded.
     pub(in crate::engine) fn row_is_here(&mut self, slice: Slice, from: Place, row: &Row, until: Timestamp) {
         let Some(topic) = self.topics.get_mut(&slice.topic) else { return };
         let Some(of) = topic.slices.get_mut(&(slice.line, slice.lane)) else { return };
@@ -89,7 +88,7 @@ impl Engine {
         self.prefetch_topic(slice.topic);
     }
 
-    /// Brings jobs of one slice that were asked for.
+    /// Loads rows of a slice that were read.
     pub(in crate::engine) fn load_row(&mut self, slice: Slice, jobs: Vec<Shown>) {
         self.load_all(jobs);
         if self.topics.contains_key(&slice.topic) {
@@ -99,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// Takes many into memory. A slot that was written just now is not looked at before its line of memory is here.
+    /// Loads many rows. The cache lines of their slots are prefetched in batches.
     fn load_all(&mut self, jobs: Vec<Shown>) {
         let mut jobs = jobs.into_iter();
         while jobs.len() > 0 {

@@ -6,7 +6,7 @@ use super::super::Engine;
 use super::Requester;
 use crate::format::record::TopicId;
 
-/// How often a command reads again when the disk does not give what is there.
+/// How often a command is tried again after a failed read.
 const READ_ATTEMPTS: u32 = 3;
 
 impl Engine {

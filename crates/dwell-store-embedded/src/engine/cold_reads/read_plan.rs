@@ -16,7 +16,7 @@ use crate::format::run::id_hash;
 use crate::sim_bugs::{self, Bug};
 
 impl Command {
-    /// What of the cold tier is needed before this can be carried out on memory alone.
+    /// What this command still needs of the cold tier before it can run on memory alone.
     pub(super) fn missing(&self, engine: &mut Engine, known: &ReadState) -> Option<ReadNeed> {
         let none = std::iter::empty::<&JobRef>;
         if self.topics_looked_at(engine).into_iter().any(|topic| engine.is_passing(topic)) {
@@ -75,7 +75,7 @@ impl Command {
     }
 }
 
-/// What is missing.
+/// Read plans by kind of command.
 impl Engine {
     fn missing_refs<'a>(&self, known: &ReadState, jobs: impl Iterator<Item = &'a JobRef> + Clone) -> Option<ReadNeed> {
         let named = jobs.clone().filter_map(|job| match job {
@@ -122,7 +122,7 @@ impl Engine {
         (!ids.is_empty() || !numbers.is_empty()).then_some(ReadNeed::Jobs(ids, numbers))
     }
 
-    /// The topic of this name, if jobs of it are in the cold tier and not in memory, too.
+    /// The topic of this name, if it has rows that are not resident.
     fn partly_cold(&self, name: &TopicName) -> Option<TopicId> {
         let topic = &self.topics[self.names.get(name)?];
         topic.slices.values().any(|of| of.away() > 0).then_some(topic.id)
@@ -176,7 +176,7 @@ impl Engine {
         None
     }
 
-    /// Whether a lease must wait for the cold tier; then what it needs is wanted.
+    /// Whether a lease must wait for reads; then the slices it needs are in `wanted`.
     pub(in super::super) fn is_short(&mut self, request: &LeaseRequest) -> bool {
         if self.cold.view.runs.is_empty() {
             return false;

@@ -7,36 +7,35 @@ use crate::disk_space::FLUSH_SPARES;
 use crate::engine::Command;
 use crate::format::record;
 
-/// Bytes of records a batch may have before commands have to wait for the journal.
+/// Bytes of unwritten records at which commands wait for the journal.
 const FULL_BATCH: usize = 32 << 20;
 
-/// A batch has at most one of so many parts of the memory for jobs: what is not written cannot leave it.
+/// A batch has at most this share of the memory for jobs: unwritten jobs cannot be evicted.
 const BATCH_SHARE_OF_MEMORY: usize = 8;
 
-/// Where the disk is full, a batch has at most one of so many parts of a segment: before the next one it is looked how
-/// many of them are left.
+/// On a full disk a batch has at most this share of a segment, so that spare segments are counted before the next one.
 const BATCH_SHARE_OF_SEGMENT: u64 = 4;
 
-/// What becomes of a command that has come.
+/// Whether a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is carried out.
+    /// It runs.
     Now,
-    /// It waits for what is being freed.
+    /// It waits until memory or segments have been freed.
     Later,
-    /// There is no segment for it, and none can be freed.
+    /// It is refused: there is no segment for it, and none can be freed.
     Never,
 }
 
 impl Engine {
-    /// Whether so much waits to be written that commands wait, too.
+    /// Whether the batch is full: commands wait for the journal.
     pub(crate) fn has_full_batch(&self) -> bool {
         let share = if self.is_simulated() { usize::MAX } else { self.settings.memory / BATCH_SHARE_OF_MEMORY };
         let short = if self.room.is_short { self.settings.segment / BATCH_SHARE_OF_SEGMENT } else { u64::MAX };
         self.batch.len() >= FULL_BATCH.min(share).min(usize::try_from(short).unwrap_or(usize::MAX))
     }
 
-    /// Whether a command that has come is carried out.
+    /// Whether a command runs now.
     pub(crate) fn admission_of(&self, command: &Command) -> Admission {
         if matches!(command, Command::Put { .. }) {
             // On a full disk it is refused, and logs nothing.
@@ -52,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Whether puts should wait for what is being freed.
+    /// Whether puts wait: memory or the journal is over its limit, and a flush that is under way or wanted will help.
     pub(crate) fn puts_wait(&self) -> bool {
         // Something is on its way that makes room.
         let flush = self.flush.is_under_way()
@@ -69,8 +68,7 @@ impl Engine {
             && (self.is_behind() || (self.is_full() && self.flush.unrelieved <= FRUITLESS_FLUSHES))
     }
 
-    /// Whether everything should wait for what is being freed: where there is little room, more segments than can be
-    /// freed would take the last of it.
+    /// Whether every command that logs waits: on a full disk, if it would take the segments that a flush needs.
     pub(crate) fn all_wait(&self) -> bool {
         let frees = self.flush.is_under_way()
             || self.cold.is_saving()
@@ -80,7 +78,7 @@ impl Engine {
         !self.is_simulated() && self.room.is_short && healthy && frees && (self.is_low() || self.is_behind())
     }
 
-    /// Whether the disk is full, and so few segments are left that some must be freed before the journal goes on.
+    /// Whether the disk is full and so few spare segments are left that a flush must free some before the journal goes on.
     pub(super) fn is_low(&self) -> bool {
         self.room.is_short && self.room.spares < FLUSH_SPARES + self.batch.segments_after(self.room.begun)
     }
@@ -91,7 +89,7 @@ impl Engine {
         (at > self.now.real && self.batch.segment() > self.flush.first).then_some(at)
     }
 
-    /// A simulator decides itself when calls are taken.
+    /// A simulator has no back-pressure: it decides itself when calls are taken.
     fn is_simulated(&self) -> bool {
         self.settings.seed.is_some()
     }

@@ -12,7 +12,7 @@ use crate::format::key::Tombstone;
 use crate::sim_bugs::{self, Bug};
 
 impl Engine {
-    /// The compactor's thread has done something.
+    /// The compactor reports an outcome.
     pub(crate) fn compactor_did(&mut self, outcome: Outcome) {
         if self.failed.is_some() {
             return;
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// What was collected is written. It is in the cold tier once a manifest says so.
+    /// The run is written. Its jobs are cold once a manifest names it.
     fn flushed(&mut self, purged: Purged) {
         let Step::Writing(sequence, target) = self.flush.step else { unreachable!("one flush at a time") };
         self.flush.step = Step::Syncing(sequence, target);
@@ -71,7 +71,7 @@ impl Engine {
         self.retry_for_flush();
     }
 
-    /// What was flushed is in the cold tier.
+    /// The flush is installed: its jobs are cold.
     fn land(&mut self) {
         for slice in std::mem::take(&mut self.flush.noted) {
             if let Some(of) = self.slice_mut(slice) {
@@ -98,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// What was collected could not be put to the cold tier: it is as if it had never been collected.
+    /// The flush failed: it is undone, as if its jobs had never been collected.
     fn undo_flush(&mut self) {
         self.flush.step = Step::Idle;
         let waited_for = self.room.is_short && self.flush.failures < FRUITLESS_FLUSHES;

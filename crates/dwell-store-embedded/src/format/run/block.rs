@@ -104,7 +104,7 @@ fn block_length(bytes: &[u8]) -> Option<usize> {
     (entries > 0).then_some(reader.position())
 }
 
-/// Queries at a whole record, which must be that of a job with its body.
+/// Looks at a whole record, which must be that of a job with its body.
 pub(crate) fn look(record: &[u8]) -> Result<RecordHeader<'_>, Damage> {
     let mut reader = Reader::new(record);
     match record::see(&mut reader, &|_| None)? {

@@ -86,7 +86,7 @@ pub(crate) struct RecordHeader<'a> {
     pub meta: JobMeta,
 }
 
-/// Queries at the fields of a job. What this accepts, [`decode`] accepts too, and the other way round.
+/// Looks at the fields of a job. What this accepts, [`decode`] accepts too, and the other way round.
 #[inline]
 pub(crate) fn read_header<'a>(reader: &mut Reader<'a>) -> Result<RecordHeader<'a>, Damage> {
     let mut again = reader.clone();
