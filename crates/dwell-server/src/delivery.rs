@@ -33,11 +33,24 @@ pub use sign::{NotASecret, secret};
 pub(crate) use dispatcher::Dispatcher;
 pub(crate) use outcome::Outcome;
 
+use dwell_core::Store;
+
 use self::courier::{Courier as _, Landing, Parcel};
 use self::http::HttpCourier;
+use crate::config::Config;
+use crate::shutdown::Shutdown;
 
 /// How long an attempt may take, all in all.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Pushes jobs to their targets until `shutdown` starts; then lets deliveries under way finish, up to the configured time.
+/// A service of the server, whatever edges it has. The store is left open.
+pub async fn push(config: Config, store: Arc<dyn Store>, shutdown: Shutdown) {
+    let couriers = Arc::new(Couriers::new(&config.delivery));
+    let stands_still = config.dev_clock.is_some();
+    let dispatcher = Dispatcher::new(store, couriers, config.metrics, config.tracer, stands_still);
+    dispatcher.run(shutdown, config.drain).await;
+}
 
 /// What deliveries are told before they start.
 #[derive(Clone, Debug, Default)]

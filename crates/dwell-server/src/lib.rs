@@ -23,7 +23,7 @@ pub mod trace;
 
 pub use auth::{Access, Scope, Scopes, Token, Tokens};
 pub use config::{Config, MovableClock};
-pub use delivery::{DeliveryConfig, Guard};
+pub use delivery::{DeliveryConfig, Guard, push};
 pub use http::serve;
 pub use shutdown::Shutdown;
 pub use tls::Tls;

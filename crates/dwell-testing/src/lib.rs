@@ -88,9 +88,10 @@ impl TestDwell {
             dev_clock: Some(Arc::new(move |millis| clock.advance(millis))),
             ..Config::default()
         };
-        let serving = dwell_server::serve(config, vec![listener], Arc::clone(&store), shutdown.clone());
+        let serving = dwell_server::serve(config.clone(), vec![listener], Arc::clone(&store), shutdown.clone());
+        let pushing = dwell_server::push(config, Arc::clone(&store), shutdown.clone());
         tokio::spawn(async move {
-            serving.await;
+            tokio::join!(serving, pushing);
             // It is in memory: there is nothing that could go wrong with closing, and nobody left to tell.
             drop(store.close().await);
         });

@@ -115,7 +115,8 @@ async fn serve(settings: Settings, read_again: ReadAgain) -> Result<(), Exit> {
     let telling = manager.map(|manager| tokio::spawn(manager.run(Arc::clone(&store), shutdown.clone())));
     tokio::join!(
         serve_http(config.clone(), listener, Arc::clone(&store), shutdown.clone()),
-        serve_beanstalk(config, beanstalk, Arc::clone(&store), draining, shutdown),
+        serve_beanstalk(config.clone(), beanstalk, Arc::clone(&store), draining, shutdown.clone()),
+        dwell_server::push(config, Arc::clone(&store), shutdown),
     );
     drop(place);
     if let Some(telling) = telling {

@@ -13,7 +13,6 @@ use super::service::Service;
 use super::{App, connection};
 use crate::accepting::{AFTER_REFUSAL, is_of_one_connection};
 use crate::config::Config;
-use crate::delivery::Dispatcher;
 use crate::shutdown::Shutdown;
 
 /// What a connection too many is told.
@@ -22,16 +21,12 @@ const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: applic
     {\"type\":\"about:blank\",\"title\":\"Too much to do\",\"status\":503,\"code\":\"overloaded\",\
     \"detail\":\"the server has as many connections as it may have\"}";
 
-/// Serves HTTP on these listeners and pushes jobs until `shutdown` starts; then lets requests and deliveries under way
-/// finish, up to the configured time. The store is left open.
+/// Serves HTTP on these listeners until `shutdown` starts; then lets requests under way finish, up to the configured time.
+/// The store is left open. Jobs with a target are pushed by [`crate::push`].
 pub async fn serve(config: Config, listeners: Vec<TcpListener>, store: Arc<dyn Store>, shutdown: Shutdown) {
     let (most, drain) = (config.max_connections, config.drain);
     let room = Arc::new(Semaphore::new(most));
     let app = App::new(config, store, shutdown.clone());
-    let (couriers, metrics) = (Arc::clone(&app.couriers), Arc::clone(&app.config.metrics));
-    let (tracer, stands_still) = (app.config.tracer.clone(), app.config.dev_clock.is_some());
-    let dispatcher = Dispatcher::new(Arc::clone(&app.store), couriers, metrics, tracer, stands_still);
-    let pushing = tokio::spawn(dispatcher.run(shutdown.clone(), drain));
     let service = Service::new(&app);
     let accepting: Vec<_> = listeners
         .into_iter()
@@ -51,7 +46,6 @@ pub async fn serve(config: Config, listeners: Vec<TcpListener>, store: Arc<dyn S
     // Every connection holds a place: all places free means that all are done.
     let all = u32::try_from(most).unwrap_or(u32::MAX);
     drop(time::timeout(drain, room.acquire_many(all)).await);
-    drop(pushing.await);
 }
 
 async fn accept(listener: &TcpListener, service: &Service, room: &Arc<Semaphore>) {

@@ -10,6 +10,7 @@ mod signature;
 mod stopping;
 mod targets;
 mod test_delivery;
+mod without_http;
 
 use serde_json::{Value, json};
 
