@@ -1,9 +1,9 @@
 //! Counting the cold tier anew at a start, where what was written of it is not what is there.
 //!
-//! The topics' file says how many jobs each slice has; the journal says which copies have become stale since. Builds before
-//! November 2026 could write the two such that they did not fit: two flushes could have one sequence, and a topics' file
-//! the name of the one that the manifest named. Then a slice counts too few jobs, and the last ones of it are never loaded,
-//! or too many. Rows themselves were never lost, so all of it can be counted again.
+//! The topics file says how many rows each slice has; the journal has the tombstones since. Builds of 17 and 18 November 2026
+//! could write the two such that they did not fit: two flushes could have one sequence, and a topics file the name of the
+//! one that the manifest named. Then a slice counts too few rows, and its last ones are never loaded, or too many. Rows
+//! themselves were never lost, so all of them can be counted again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
