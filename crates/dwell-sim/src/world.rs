@@ -82,7 +82,7 @@ pub struct World {
     /// Disk calls that had failed when the store was started last.
     faults: u64,
     failed_for: Option<u64>,
-    /// Whether what is in the cold tier may not be had just now.
+    /// Whether reads of the cold tier fail just now.
     reads_fail: bool,
     tally: Tally,
     /// Says what happens, where someone wants to read it.

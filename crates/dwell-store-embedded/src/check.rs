@@ -44,7 +44,7 @@ pub fn check_directory(dir: &Path) -> Result<Checked, OpenError> {
     check(&DiskStorage::open(dir)?)
 }
 
-/// Checks a store that nobody uses.
+/// Checks a store that no server has open.
 pub fn check(storage: &dyn Storage) -> Result<Checked, OpenError> {
     let (engine, recounted) = recovery::look(storage, settings(&Config::in_directory(Path::new(""))))?;
     let Recounted { found: hidden, absent } = recounted.unwrap_or_default();

@@ -79,16 +79,16 @@ impl LiveRun {
     }
 }
 
-/// A place of a run that cannot be read: what is there stays, and nothing else suffers from it.
+/// A damaged part of a run: its rows stay, and all others are served.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BadPlace {
     pub(crate) run: u64,
-    /// Where it is and what is wrong, for people.
+    /// The file, the part and the error, as the status shows them.
     pub(crate) told: String,
 }
 
 impl BadPlace {
-    /// Bytes of what is told, at the most.
+    /// Bytes of that text, at the most.
     pub(crate) const MAX_TEXT: usize = 512;
 
     pub(crate) fn new(run: u64, what: &str, error: &RunError) -> Self {

@@ -84,7 +84,7 @@ bugs! {
     MarkIgnored,
     /// What the topics' file has counted is counted again from the journal.
     TotalsCountedTwice,
-    /// A stale copy in the cold tier is loaded back as if it were true.
+    /// A stale copy in the cold tier is loaded as if it were true.
     StaleCopyLoaded,
     /// A flush does not note which copies are stale.
     TombstonesDropped,

@@ -33,7 +33,7 @@ const FAN_IN: usize = 6;
 /// From this size on a run is only made anew once most of it is dead.
 const LARGE_RUN_BYTES: u64 = 1 << 30;
 
-/// What the compactor's thread is told to do.
+/// A task for the compactor thread.
 pub(crate) enum Task {
     /// Put these jobs to the cold tier.
     Flush(Box<Flush>),

@@ -130,7 +130,7 @@ impl Engine {
     }
 
     /// Forgets those of a topic whose time is over, and notes how far that is: the topic's next record says so, lest
-    /// a restart under another policy load them back.
+    /// a restart under another policy bring them back.
     pub(super) fn forget_done_of(&mut self, id: TopicId) {
         if let Some(topic) = self.topics.get_mut(&id) {
             let forgotten = self.done.forget(id, &topic.policy, self.now.at);

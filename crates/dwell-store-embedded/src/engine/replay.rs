@@ -58,7 +58,7 @@ pub(super) struct Replaying {
     last: Option<(Number, Last)>,
     /// How many segments have been replayed.
     segments: usize,
-    /// Tombstone copies that the topics' file is thought to know.
+    /// Tombstones that the topics file is thought to know.
     pub(super) passed_over: Vec<Tombstone>,
     /// Their first sequences.
     pub(super) starts: Vec<(u64, u64)>,

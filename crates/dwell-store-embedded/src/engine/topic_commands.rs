@@ -17,7 +17,7 @@ use crate::sim_bugs::{self, Bug};
 impl Engine {
     pub(super) fn set_policy(&mut self, name: TopicName, policy: TopicPolicy) -> Result<(), TopicError> {
         let id = self.create_topic(&name)?;
-        // What the old policy no longer remembers, the new one does not load back.
+        // What the old policy no longer remembers, the new one does not bring back.
         self.forget_done_of(id);
         let topic = self.topics.get_mut(&id).expect("created just now");
         if topic.policy.max_rate != policy.max_rate {
